@@ -1,0 +1,31 @@
+{#
+    Each change once. A copy (same key, operation, sequence and row) changes
+    nothing, and stands where the first of them stands by file and position,
+    whichever arrived first.
+#}
+{%- macro first_copies(changes, feed, also=[]) -%}
+    select
+        {%- for name in feed.columns %}
+        `{{ name }}`,
+        {%- endfor %}
+        _op,
+        min_by(_changed_at, _order) as _changed_at,
+        min(_order) as _order,
+        {%- for name in also %}
+        {{ name }},
+        {%- endfor %}
+        min_by(_load_id, _order) as _load_id
+
+    from {{ changes }}
+
+    group by
+        {%- for name in feed.columns %}
+        `{{ name }}`,
+        {%- endfor %}
+        {%- for name in also %}
+        {{ name }},
+        {%- endfor %}
+        _op,
+        _order.phase,
+        _order.sequence
+{%- endmacro -%}

@@ -1,0 +1,14 @@
+{#
+    Replaces: dbt-core `generate_schema_name`.
+    Why: a layer's folder names its schema (`current`, `history`, `marts`). A
+    developer whose profile has a schema of their own gets it as a prefix.
+#}
+{%- macro generate_schema_name(custom_schema_name, node) -%}
+    {%- if custom_schema_name is none -%}
+        {{ target.schema }}
+    {%- elif target.schema == 'default' -%}
+        {{ custom_schema_name | trim }}
+    {%- else -%}
+        {{ target.schema }}_{{ custom_schema_name | trim }}
+    {%- endif -%}
+{%- endmacro -%}

@@ -1,0 +1,65 @@
+{#
+    Replaces: dbt-spark 1.11 `spark__get_merge_sql`.
+    Why: its merge cannot delete, updates every match, compares keys with `=`
+    and needs every target column in the source.
+    The options carry dbt-databricks' names, so that a model reads alike there;
+    `delete_condition` is ours. Source and target are `DBT_INTERNAL_SOURCE` and
+    `DBT_INTERNAL_DEST`.
+    Delete when: dbt-spark's merge has these clauses (dbt-adapters issue 1170).
+#}
+{%- macro spark__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) -%}
+
+{%- set keys = [unique_key] if unique_key is string else unique_key or [] -%}
+{%- if not keys -%}
+    {%- do exceptions.raise_compiler_error(
+        "The merge into " ~ target ~ " has no unique_key: it would append every row. "
+        ~ "Set unique_key, or incremental_strategy='append'."
+    ) -%}
+{%- endif -%}
+{%- set source_columns = adapter.get_columns_in_relation(source) | map(attribute='name') | map('lower') | list -%}
+{%- set columns = [] -%}
+{%- for column in adapter.get_columns_in_relation(target) if column.name | lower in source_columns -%}
+    {%- do columns.append(column) -%}
+{%- endfor -%}
+{%- set updated = get_merge_update_columns(
+    config.get('merge_update_columns'), config.get('merge_exclude_columns'), columns
+) or columns | map(attribute='quoted') | list -%}
+{%- set delete_condition = config.get('delete_condition') -%}
+{%- set matched_condition = config.get('matched_condition') -%}
+{%- set not_matched_condition = config.get('not_matched_condition') -%}
+
+merge into {{ target }} as DBT_INTERNAL_DEST
+
+using {{ source }} as DBT_INTERNAL_SOURCE
+
+on
+    {%- for key in keys %}
+    DBT_INTERNAL_SOURCE.{{ key }} <=> DBT_INTERNAL_DEST.{{ key }}
+    {%- if not loop.last %} and{% endif %}
+    {%- endfor %}
+    {%- for predicate in incremental_predicates or [] %}
+    and {{ predicate }}
+    {%- endfor %}
+{% if delete_condition %}
+when matched and {{ delete_condition }} then delete
+{% endif %}
+when matched {%- if matched_condition %} and {{ matched_condition }}{% endif %} then update set
+    {%- for name in updated %}
+    {{ name }} = DBT_INTERNAL_SOURCE.{{ name }}
+    {%- if not loop.last %},{% endif %}
+    {%- endfor %}
+
+when not matched {%- if not_matched_condition %} and {{ not_matched_condition }}{% endif %} then insert (
+    {%- for column in columns %}
+    {{ column.quoted }}
+    {%- if not loop.last %},{% endif %}
+    {%- endfor %}
+)
+values (
+    {%- for column in columns %}
+    DBT_INTERNAL_SOURCE.{{ column.quoted }}
+    {%- if not loop.last %},{% endif %}
+    {%- endfor %}
+)
+
+{%- endmacro -%}

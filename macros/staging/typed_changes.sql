@@ -1,0 +1,57 @@
+{#
+    Read a change log as typed change events, in the one shape that every
+    model below expects.
+
+    Landing refused each text that does not fit its type, with this project's
+    own `cast_text`, so no cast here makes a NULL out of a value. Of a delete
+    only the key is read: a source may leave the other columns empty, or fill
+    them with defaults.
+#}
+{%- macro typed_changes(log, feed) -%}
+    select
+        {%- for name, type in feed.columns.items() %}
+        {%- if name in feed.key or name in feed.sequence %}
+        {{ cast_text('`' ~ name ~ '`', type) }} as `{{ name }}`,
+        {%- else %}
+        if(_is_delete, null, {{ cast_text('`' ~ name ~ '`', type) }}) as `{{ name }}`,
+        {%- endif %}
+        {%- endfor %}
+        _op,
+        _changed_at,
+        named_struct(
+            'phase', if(_is_initial, 0, 1),
+            'sequence', {{ _sequence(feed) }},
+            'file_at', _file_at,
+            'file', _file,
+            'position', _position
+        ) as _order,
+        _load_id
+
+    from {{ log }}
+{%- endmacro -%}
+
+
+{#
+    The rows of an initial load are older than every change, whatever their
+    own columns say. The start of a reload stands at its time.
+#}
+{%- macro _sequence(feed) -%}
+    {%- if not feed.sequence -%}
+        if(_is_initial, null, _file_at)
+    {%- else -%}
+        if(
+            _is_initial,
+            null,
+            {%- if feed.sequence | length == 1 %}
+            {{ cast_text('`' ~ feed.sequence[0] ~ '`', feed.columns[feed.sequence[0]]) }}
+            {%- else %}
+            named_struct(
+                {%- for name in feed.sequence %}
+                '{{ name }}', {{ cast_text('`' ~ name ~ '`', feed.columns[name]) }}
+                {%- if not loop.last %},{% endif %}
+                {%- endfor %}
+            )
+            {%- endif %}
+        )
+    {%- endif -%}
+{%- endmacro -%}

@@ -1,0 +1,1 @@
+{{ typed_changes(source('insurance', 'policies'), feed('insurance', 'policies')) }}

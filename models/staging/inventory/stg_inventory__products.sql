@@ -1,0 +1,1 @@
+{{ typed_changes(source('inventory', 'products'), feed('inventory', 'products')) }}

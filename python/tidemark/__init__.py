@@ -1,0 +1,1 @@
+"""Tidemark: change feeds in, trusted lakehouse tables out."""

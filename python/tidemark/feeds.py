@@ -1,0 +1,166 @@
+"""A feed: what the YAML of a dbt source says about the files of one table.
+
+The YAML is the only declaration; see docs/feeds.md for every setting.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemark.errors import ConfigError
+
+FORMATS = ("dms", "extract")
+HEADERS = ("none", "load", "all")
+
+_TYPE = re.compile(
+    r"^(string|boolean|tinyint|smallint|int|integer|bigint|float|double|date|timestamp"
+    r"|timestamp_ntz|binary|decimal\(\d+, ?\d+\))$"
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the source table: its name and its Spark type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One table's change feed, as declared."""
+
+    source: str
+    table: str
+    schema: str
+    declared_in: str
+    format: str
+    path: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    sequence: tuple[str, ...] = ()
+    header: str = "none"
+    op_in_load: bool = False
+    timestamp_column: str | None = None
+    loaded_at: str | None = None
+    delimiter: str = ","
+    null_text: tuple[str, ...] = ("", "NULL")
+
+    @property
+    def name(self) -> str:
+        """`source.table`, as people and dbt's selectors write it."""
+        return f"{self.source}.{self.table}"
+
+    @property
+    def log(self) -> str:
+        """The change log's name in the catalog."""
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the source table's columns, in order."""
+        return [column.name for column in self.columns]
+
+
+@dataclass
+class _Check:
+    """Collects what is wrong with one declaration, so that all of it is told at once."""
+
+    where: str
+    problems: list[str] = field(default_factory=list)
+
+    def one_of(self, name: str, value: Any, allowed: Iterable[str]) -> None:
+        allowed = list(allowed)
+        if value not in allowed:
+            guess = difflib.get_close_matches(str(value), allowed, n=1)
+            hint = f" Did you mean '{guess[0]}'?" if guess else ""
+            self.problems.append(
+                f"{name} '{value}' is unknown: use one of {', '.join(allowed)}.{hint}"
+            )
+
+    def finish(self) -> None:
+        if self.problems:
+            raise ConfigError(f"{self.where}: " + " ".join(self.problems))
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value or ())
+
+
+def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
+    """The feed that a dbt source table declares in `config.meta.feed`, or None without one.
+
+    `node` is the source as dbt's manifest has it. Settings of the source as a whole are
+    defaults for its tables. Raises ConfigError, naming the YAML file and every problem.
+    """
+    own = (node.get("config") or {}).get("meta", {}).get("feed") or node["meta"].get("feed")
+    shared = (node.get("source_meta") or {}).get("feed")
+    if not own and not shared:
+        return None
+    settings: dict[str, Any] = {**(shared or {}), **(own or {})}
+    source, table = node["source_name"], node["name"]
+    check = _Check(f"{node['original_file_path']}, {source}.{table}")
+    columns = tuple(
+        Column(name, str(column.get("data_type") or "string").lower())
+        for name, column in node["columns"].items()
+    )
+    known = {column.name for column in columns}
+    allowed = [
+        name
+        for name in Feed.__dataclass_fields__
+        if name not in ("source", "table", "schema", "declared_in", "columns")
+    ]
+    for setting in settings:
+        check.one_of("the feed's setting", setting, allowed)
+    check.one_of("format", settings.get("format"), FORMATS)
+    if "header" in settings:
+        check.one_of("header", settings["header"], HEADERS)
+    if not columns:
+        check.problems.append("no columns are declared: list them with name and data_type.")
+    for column in columns:
+        if not _TYPE.match(column.type):
+            check.problems.append(f"column {column.name} has the unknown data_type {column.type}.")
+        if column.name.startswith("_"):
+            check.problems.append(f"column {column.name}: names with _ in front are Tidemark's.")
+    for setting in ("key", "sequence"):
+        for name in _names(settings.get(setting)):
+            if name not in known:
+                check.problems.append(
+                    f"the {setting} column '{name}' is not among the columns "
+                    f"({', '.join(sorted(known))})."
+                )
+    if not settings.get("key"):
+        check.problems.append("no key: name the column or columns that identify a row.")
+    if settings.get("format") == "extract":
+        for setting in ("sequence", "loaded_at", "timestamp_column", "op_in_load"):
+            if settings.get(setting):
+                check.problems.append(f"{setting} is not for full extracts: their time orders them.")
+    path = str(settings.get("path") or f"{source}/{table}")
+    if path.startswith("/") or ".." in path.split("/"):
+        check.problems.append(f"path '{path}' must stay below the landing folder.")
+    check.finish()
+    return Feed(
+        source=source,
+        table=table,
+        schema=node["schema"],
+        declared_in=node["original_file_path"],
+        format=settings["format"],
+        path=path,
+        key=_names(settings["key"]),
+        columns=columns,
+        sequence=_names(settings.get("sequence")),
+        header=settings.get("header", "all" if settings["format"] == "extract" else "none"),
+        op_in_load=bool(settings.get("op_in_load", False)),
+        timestamp_column=settings.get("timestamp_column"),
+        loaded_at=str(settings["loaded_at"]) if settings.get("loaded_at") else None,
+        delimiter=str(settings.get("delimiter", ",")),
+        null_text=_names(settings.get("null_text", ("", "NULL"))),
+    )
+
+
+def feeds_of(sources: Iterable[Mapping[str, Any]]) -> list[Feed]:
+    """Every feed that the project's sources declare, by name."""
+    found = [feed for node in sources if (feed := feed_from_source(node))]
+    return sorted(found, key=lambda feed: feed.name)

@@ -1,0 +1,149 @@
+"""The Delta jars: fetched once with the Ivy that PySpark carries, checked, then only looked up.
+
+Run as `python -m tidemark.jars` to fetch what jars.lock names into the cache.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from tidemark import paths
+from tidemark.errors import SetupError, TidemarkError
+
+MIRROR_VARIABLE = "TIDEMARK_MAVEN_MIRROR"
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One line of jars.lock."""
+
+    sha256: str
+    group: str
+    artifact: str
+    version: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def locked_jars() -> list[Jar]:
+    """The jars that jars.lock names, in its order."""
+    lines = (paths.project_dir() / "jars.lock").read_text().splitlines()
+    entries = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    return [Jar(sha256, *coordinate.split(":")) for sha256, coordinate in entries]
+
+
+def installed_jars() -> list[Path]:
+    """The cached jar files, for Spark's class path. No network, no checksum: that was at install.
+
+    Raises SetupError when one is missing.
+    """
+    files = [paths.jar_dir() / jar.file_name for jar in locked_jars()]
+    missing = [file.name for file in files if not file.exists()]
+    if missing:
+        raise SetupError(
+            f"Not in the jar cache {paths.jar_dir()}: {', '.join(missing)}. Run `make setup`."
+        )
+    return files
+
+
+def java_command() -> str:
+    """The `java` to run: JAVA_HOME's, or the one on the PATH.
+
+    Raises SetupError, in one sentence, when there is none or it is older than Java 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not java or not Path(java).exists():
+        raise SetupError(
+            "Java was not found: install Java 17 or newer (for example `apt-get install "
+            "openjdk-17-jre-headless`), or point JAVA_HOME at it."
+        )
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    quoted = answer.stderr.split('"')
+    major = int(quoted[1].split(".")[0].split("-")[0]) if len(quoted) > 1 else 0
+    if major < 17:
+        raise SetupError(f"Java 17 or newer is needed, and {java} is {major}: install a newer one.")
+    return java
+
+
+def _ivy_xml(jars: list[Jar]) -> str:
+    dependencies = "".join(
+        f'<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} '
+        f'rev={quoteattr(jar.version)} transitive="false" conf="default->master"/>'
+        for jar in jars
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="tidemark" module="jars"/>'
+        f'<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+
+
+def _mirror_settings(root: str) -> str:
+    return (
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers>'
+        f'<ibiblio name="mirror" m2compatible="true" root={quoteattr(root)}/>'
+        "</resolvers></ivysettings>"
+    )
+
+
+def install() -> list[Path]:
+    """Fetch the jars that the cache lacks; every file that enters the cache has its checksum.
+
+    The repository is Maven Central as Ivy knows it, or TIDEMARK_MAVEN_MIRROR.
+    """
+    import pyspark
+
+    java = java_command()
+    cache = paths.jar_dir()
+    missing = [jar for jar in locked_jars() if not (cache / jar.file_name).exists()]
+    if not missing:
+        return installed_jars()
+    print(f"Fetching {len(missing)} jars (about 13 MB) into {cache}", file=sys.stderr)
+    cache.mkdir(parents=True, exist_ok=True)
+    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        work = Path(scratch)
+        (work / "ivy.xml").write_text(_ivy_xml(missing))
+        command = [java, "-jar", str(ivy), "-ivy", str(work / "ivy.xml")]
+        command += ["-cache", str(work / "ivy-cache")]
+        command += ["-retrieve", str(work / "[artifact]-[revision].[ext]")]
+        mirror = os.environ.get(MIRROR_VARIABLE)
+        if mirror:
+            (work / "settings.xml").write_text(_mirror_settings(mirror))
+            command += ["-settings", str(work / "settings.xml")]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        for jar in missing:
+            _admit(work / jar.file_name, cache / jar.file_name, jar, answer.stdout)
+    return installed_jars()
+
+
+def _admit(fetched: Path, target: Path, jar: Jar, log: str) -> None:
+    if not fetched.exists():
+        tail = "\n".join(log.splitlines()[-12:])
+        raise SetupError(
+            f"Could not fetch {jar.file_name}. Is Maven Central reachable? "
+            f"A mirror can be named in {MIRROR_VARIABLE}. Ivy said:\n{tail}"
+        )
+    found = hashlib.sha256(fetched.read_bytes()).hexdigest()
+    if found != jar.sha256:
+        raise SetupError(
+            f"{jar.file_name} has the checksum {found}, but jars.lock says {jar.sha256}: "
+            "it is not used. Check the mirror."
+        )
+    fetched.replace(target)
+
+
+if __name__ == "__main__":
+    try:
+        install()
+    except TidemarkError as error:
+        sys.exit(f"tidemark: {error}")

@@ -1,0 +1,63 @@
+"""One writer per lake: the embedded metastore allows one process, and so does landing."""
+
+import fcntl
+import json
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from tidemark.errors import LakeBusyError
+
+WAIT_VARIABLE = "TIDEMARK_WAIT_SECONDS"
+
+# Open files of the locks that this process holds, by lake: the kernel frees them at exit,
+# also after kill -9.
+_held: dict[Path, IO[str]] = {}
+
+
+def hold(lake: Path) -> None:
+    """Become the lake's only process; returns at once if this process already is.
+
+    Waits for TIDEMARK_WAIT_SECONDS (default 600) while another process holds it and says who;
+    then raises LakeBusyError.
+    """
+    if lake in _held:
+        return
+    lake.mkdir(parents=True, exist_ok=True)
+    file = open(lake / "lock", "a+")  # noqa: SIM115 - kept open for the life of the process
+    wait_seconds = float(os.environ.get(WAIT_VARIABLE, "600"))
+    deadline = time.monotonic() + wait_seconds
+    announced = False
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise LakeBusyError(
+                    f"The lake {lake} is in use by {_holder(file)}. Try again when it is done, "
+                    f"or wait longer: {WAIT_VARIABLE} is {wait_seconds:g}."
+                ) from None
+            if not announced:
+                print(f"Waiting for {_holder(file)}, which uses {lake}", file=sys.stderr)
+                announced = True
+            time.sleep(0.2)
+    file.seek(0)
+    file.truncate()
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    json.dump({"process": os.getpid(), "command": command[:200], "since": now}, file)
+    file.flush()
+    _held[lake] = file
+
+
+def _holder(file: IO[str]) -> str:
+    file.seek(0)
+    try:
+        holder = json.loads(file.read())
+    except ValueError:
+        return "another process"
+    return f"process {holder['process']} (`{holder['command']}`, since {holder['since']})"

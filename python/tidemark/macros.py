@@ -1,0 +1,19 @@
+"""The project's pure SQL macros, rendered without dbt: one rule, one place, two callers."""
+
+from functools import cache
+from typing import Any
+
+import jinja2
+
+from tidemark import paths
+
+
+@cache
+def _module(file: str) -> Any:
+    text = (paths.project_dir() / "macros" / file).read_text()
+    return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text).module
+
+
+def cast_text(text: str, data_type: str) -> str:
+    """The SQL expression that reads `text` as `data_type`: macros/staging/cast_text.sql."""
+    return str(_module("staging/cast_text.sql").cast_text(text, data_type))

@@ -1,0 +1,41 @@
+"""Where things are: the project, its lake, its landing folder, the jar cache."""
+
+import os
+from pathlib import Path
+
+from tidemark.errors import ConfigError
+
+
+def project_dir() -> Path:
+    """The folder of `dbt_project.yml`: DBT_PROJECT_DIR, or here, or the nearest one above."""
+    named = os.environ.get("DBT_PROJECT_DIR")
+    start = Path(named).resolve() if named else Path.cwd().resolve()
+    for folder in [start, *start.parents]:
+        if (folder / "dbt_project.yml").exists():
+            return folder
+    raise ConfigError(
+        f"There is no dbt_project.yml in {start} or above it. "
+        "Run from the project's folder, or set DBT_PROJECT_DIR."
+    )
+
+
+def _from_env(variable: str, default: Path) -> Path:
+    """An absolute path; a relative one counts from the project, not from the shell's folder."""
+    value = os.environ.get(variable)
+    return (project_dir() / value).resolve() if value else default
+
+
+def lake_dir() -> Path:
+    """Warehouse, metastore, lock: TIDEMARK_LAKE, or `.tidemark` in the project."""
+    return _from_env("TIDEMARK_LAKE", project_dir() / ".tidemark")
+
+
+def landing_dir() -> Path:
+    """Where change files arrive: TIDEMARK_LANDING, or `landing` in the project."""
+    return _from_env("TIDEMARK_LANDING", project_dir() / "landing")
+
+
+def jar_dir() -> Path:
+    """The machine-wide jar cache: TIDEMARK_JARS, or `tidemark/jars` in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return _from_env("TIDEMARK_JARS", cache / "tidemark" / "jars")

@@ -1,0 +1,83 @@
+"""The embedded Spark session: one per process, made here and nowhere else."""
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidemark import jars, lock, paths
+
+# Spark and Python must agree on what a timestamp without a zone means.
+os.environ["TZ"] = "UTC"
+time.tzset()
+
+
+def settings() -> dict[str, str]:
+    """The Spark settings of profiles/spark-defaults.conf, with this lake's paths filled in."""
+    lake = paths.lake_dir()
+    text = (paths.project_dir() / "profiles" / "spark-defaults.conf").read_text()
+    pairs = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return {
+        key: value.strip()
+        .replace("${lake}", str(lake))
+        .replace("${profiles}", str(paths.project_dir() / "profiles"))
+        .replace("${jars}", ",".join(str(jar) for jar in jars.installed_jars()))
+        for key, value in pairs
+    }
+
+
+def get() -> SparkSession:
+    """The process's base session, started on first use, holding the lake's lock.
+
+    A host that runs a session already (a Glue job, a notebook) keeps its own.
+    Raises SetupError without Java or jars, LakeBusyError while another process has the lake.
+    """
+    running = SparkSession.getActiveSession() or getattr(
+        SparkSession, "_instantiatedSession", None
+    )
+    if running is not None:
+        return running
+    jars.java_command()
+    lock.hold(paths.lake_dir())
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # PySpark prints each analysis error as a JSON line, beside the exception that carries it.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    builder = SparkSession.builder.appName("tidemark").enableHiveSupport()
+    for key, value in settings().items():
+        builder = builder.config(key, value)
+    with _stderr_to(paths.lake_dir() / "spark.log"):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """What the JVM says on its standard error, now and later, belongs in a file.
+
+    It inherits the file descriptor at its start. If it does not start, the file's end is shown.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(file, 2)
+    failed = True
+    try:
+        yield
+        failed = False
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(file)
+        if failed:
+            print("\n".join(log.read_text().splitlines()[-15:]), file=sys.stderr)
+
+
+def warehouse() -> Path:
+    """Where the embedded lake keeps its tables."""
+    return paths.lake_dir() / "warehouse"
