@@ -8,18 +8,13 @@
 {%- macro current_from_changes(changes, feed) -%}
 
 {%- do require_merge_key(feed.key) -%}
-{%- set incremental = is_incremental() -%}
+{%- set scope = scope_of_changes(changes, feed, this) -%}
 
 with
 
 changes as (
 
-    {{ changes_to_apply(
-        changes,
-        feed,
-        known=this if incremental else none,
-        watermark=watermark(this) if incremental else 0,
-    ) | indent(4) }}
+    {{ changes_in_scope(changes, feed, this, scope) | indent(4) }}
 
 ),
 
@@ -49,7 +44,7 @@ select
     change._load_id
 
 from latest
-{% if not incremental %}
+{% if not is_incremental() %}
 where change._op <> 'D'
 {% endif %}
 

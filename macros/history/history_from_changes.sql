@@ -2,14 +2,13 @@
     Every version that each key ever had (SCD2), valid from (inclusive) to
     (exclusive).
 
-    On a later build: the versions of the keys that the new loads touch. A key
-    with only newer changes goes on from its open version; a key with a late
-    change gets all its versions anew, and those that no longer hold come as
-    rows with `_op = 'D'`, which the merge turns into deletions.
+    On a later build: the versions of the keys that the new loads touch. While
+    all changes come in order, a key goes on from its open version. Otherwise
+    its versions are derived anew, and those that no longer hold come as rows
+    with `_op = 'D'`, which the merge turns into deletions.
 #}
 {%- macro history_from_changes(changes, feed, tracked=none) -%}
 
-{%- set incremental = is_incremental() -%}
 {%- set key = feed.key | join(', ') -%}
 {%- set tracked = tracked or feed.columns.keys() | list -%}
 {%- for name in tracked if execute and name not in feed.columns -%}
@@ -18,94 +17,74 @@
         ~ feed.columns.keys() | join(', ') ~ "."
     ) -%}
 {%- endfor -%}
-{%- set known_columns = [] -%}
-{%- if incremental and execute -%}
-    {%- for column in adapter.get_columns_in_relation(this) -%}
-        {%- do known_columns.append(column.name) -%}
-    {%- endfor -%}
-{%- endif -%}
 {%- set tracked_values -%}
     struct({% for name in tracked %}`{{ name }}`{% if not loop.last %}, {% endif %}{% endfor %})
 {%- endset -%}
 {%- set in_order = 'partition by ' ~ key ~ ' order by _order' -%}
+{%- set scope = scope_of_changes(changes, feed, this, with_times=true) -%}
+{%- set continues = scope.kind == 'in_order' -%}
+{%- set replaces = is_incremental() and scope.kind in ('whole_story', 'everything') -%}
+{%- set known_columns = [] -%}
+{%- if continues or replaces -%}
+    {%- for column in adapter.get_columns_in_relation(this) -%}
+        {%- do known_columns.append(column.name) -%}
+    {%- endfor -%}
+{%- endif -%}
 
 with
 
 changes as (
 
-    {{ changes_to_apply(
-        changes,
-        feed,
-        known=this if incremental else none,
-        watermark=watermark(this) if incremental else 0,
-        known_at='greatest(_changed_at, valid_to)',
-    ) | indent(4) }}
+    {{ changes_in_scope(changes, feed, this, scope) | indent(4) }}
 
 ),
-{% if incremental %}
-continued_keys as (
-
-    select distinct {{ key }} from changes where not _is_late
-
-),
-
-continued as (
+{% if continues %}
+{# The last version of each key, as the change that it came from; if it is closed, its delete. #}
+last_versions as (
 
     select
         {{ key }},
-        max(version_number) - count_if(is_current) as _base_number
+        max_by(struct(*), version_number) as version
 
     from {{ this }}
 
-    left semi join continued_keys using ({{ key }})
-
-    group by {{ key }}
-
-),
-
-open_versions as (
-
-    select
-        {%- for name, type in feed.columns.items() %}
-        {% if name in known_columns %}`{{ name }}`{% else %}cast(null as {{ type }}) as `{{ name }}`{% endif %},
-        {%- endfor %}
-        _op,
-        _changed_at,
-        _order,
-        _load_id,
-        valid_from as _known_from
-
-    from {{ this }}
-
-    left semi join continued_keys using ({{ key }})
-
+    left semi join changes using ({{ key }})
+    {% if not feed.has_truncates %}
     where is_current
+    {% endif %}
+    group by {{ key }}
 
 ),
 {% endif %}
 events as (
 
     select
-        {%- for name in feed.columns %}
-        `{{ name }}`,
-        {%- endfor %}
-        _op,
-        _changed_at,
-        _order,
-        _load_id,
-        cast(null as timestamp) as _known_from
+        *,
+        cast(null as timestamp) as _known_from,
+        0 as _known_number
 
     from changes
-    {% if incremental %}
+    {% if continues %}
     union all
 
-    select * from open_versions
+    select
+        {%- for name, type in feed.columns.items() %}
+        {% if name in known_columns %}version.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
+        {%- endfor %}
+        if(version.is_current, version._op, 'D') as _op,
+        if(version.is_current, version._changed_at, version.valid_to) as _changed_at,
+        version._order,
+        version._load_id,
+        if(version.is_current, version.valid_from, null) as _known_from,
+        version.version_number - if(version.is_current, 1, 0) as _known_number
+
+    from last_versions
     {% endif %}
 ),
 
 first_copies as (
 
-    {{ first_copies('events', feed, also=['_known_from']) | indent(4) }}
+    {{ first_copies('events', feed, also=['_known_from', '_known_number']) | indent(4) }}
 
 ),
 
@@ -172,6 +151,7 @@ runs as (
         {{ key }},
         max_by(struct(*), _order) as last_change,
         min(coalesce(_known_from, _effective_at)) as valid_from,
+        max(_known_number) as _known_number,
         min_by(_load_id, _order) as _first_load_id,
         max(_load_id) as _last_load_id
 
@@ -185,6 +165,7 @@ bounded as (
 
     select
         *,
+        max(_known_number) over (partition by {{ key }}) as _base_number,
         lead(valid_from) over (partition by {{ key }} order by valid_from) as valid_to,
         lead(_first_load_id) over (partition by {{ key }} order by valid_from) as _closed_by_load_id
 
@@ -202,7 +183,9 @@ versions as (
         valid_from,
         valid_to,
         valid_to is null as is_current,
-        row_number() over (partition by {{ key }} order by valid_from) as _number,
+        cast(
+            _base_number + row_number() over (partition by {{ key }} order by valid_from) as int
+        ) as version_number,
         last_change._op,
         last_change._changed_at,
         last_change._order,
@@ -213,66 +196,30 @@ versions as (
     where last_change._op <> 'D'
 
 )
-{%- if incremental %},
 
-late_keys as (
-
-    select distinct {{ key }} from changes where _is_late
-
-),
-
-stale as (
-
-    select known.*
-
-    from {{ this }} as known
-
-    left semi join late_keys using ({{ key }})
-
-    left anti join versions using (version_key)
-
-)
-{%- endif %}
-
-select
-    version_key,
-    {%- for name in feed.columns %}
-    versions.`{{ name }}`,
-    {%- endfor %}
-    valid_from,
-    valid_to,
-    is_current,
-    {% if incremental -%}
-    cast(coalesce(_base_number, 0) + _number as int) as version_number,
-    {%- else -%}
-    cast(_number as int) as version_number,
-    {%- endif %}
-    _op,
-    _changed_at,
-    _order,
-    _load_id
-
-from versions
-{% if incremental %}
-left join continued using ({{ key }})
-
+select * from versions
+{% if replaces %}
 union all
 
 select
-    version_key,
+    known.version_key,
     {%- for name, type in feed.columns.items() %}
-    {% if name in known_columns %}`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
+    {% if name in known_columns %}known.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
     {%- endfor %}
-    valid_from,
-    valid_to,
-    is_current,
-    version_number,
+    known.valid_from,
+    known.valid_to,
+    known.is_current,
+    known.version_number,
     'D' as _op,
-    _changed_at,
-    _order,
-    _load_id
+    known._changed_at,
+    known._order,
+    known._load_id
 
-from stale
+from {{ this }} as known
+
+left semi join changes using ({{ key }})
+
+left anti join versions using (version_key)
 {% endif %}
 
 {%- endmacro -%}

@@ -122,7 +122,7 @@ def _install_from_hub(project_dir: Path) -> str | None:
 def _install_stand_in(project_dir: Path) -> None:
     """Make `dbt_packages` a copy of compat/, never half of one."""
     target = project_dir / "dbt_packages"
-    staging = project_dir / f"dbt_packages.{os.getpid()}"
+    staging = project_dir / "target" / f"dbt_packages.{os.getpid()}"
     shutil.copytree(project_dir / "compat" / PACKAGE, staging / PACKAGE)
     shutil.rmtree(target, ignore_errors=True)
     staging.rename(target)

@@ -1,0 +1,144 @@
+{#
+    Decide which changes a build of a table has to look at, before its SQL is
+    written: the SQL then holds only what this build needs.
+
+    Returns a mapping with `watermark`, the newest load that the table has
+    applied, and `kind`:
+      everything   first build, full refresh, or a late truncate
+      nothing      no newer load
+      in_order     newer loads only: each of their changes is newer than all
+                   that is known of its key
+      whole_story  all changes of the keys in the newer loads, because one of
+                   them is late, or ties with a known one
+
+    The watermark is read from the table itself, so that a restored or cloned
+    table goes on from what it holds. It may fall behind (a load that changed
+    nothing leaves no trace); applying a load again changes nothing.
+#}
+{%- macro scope_of_changes(changes, feed, table, with_times=false) -%}
+
+    {%- if not execute or not is_incremental() -%}
+        {%- do return({'kind': 'everything', 'watermark': 0}) -%}
+    {%- endif -%}
+
+    {%- set loads = run_query(
+        'select (select coalesce(max(_load_id), 0) from ' ~ table ~ ') as applied, '
+        ~ '(select coalesce(max(_load_id), 0) from ' ~ changes ~ ') as landed'
+    ) -%}
+    {%- set watermark = loads.columns['applied'].values()[0] | int -%}
+    {%- if loads.columns['landed'].values()[0] | int <= watermark -%}
+        {%- do return({'kind': 'nothing', 'watermark': watermark}) -%}
+    {%- endif -%}
+
+    {%- set late_changes -%}
+        {%- if feed.has_truncates -%}
+            {{ _late_loads(changes, table, watermark) }}
+        {%- else -%}
+            {{ _late_keys(changes, feed.key | join(', '), table, watermark, with_times) }}
+        {%- endif -%}
+    {%- endset -%}
+    {%- if run_query(late_changes).rows | length == 0 -%}
+        {%- do return({'kind': 'in_order', 'watermark': watermark}) -%}
+    {%- endif -%}
+    {%- do return({
+        'kind': 'everything' if feed.has_truncates else 'whole_story',
+        'watermark': watermark,
+    }) -%}
+
+{%- endmacro -%}
+
+
+{# A truncate concerns every key, so that a load of such a feed is late as a whole. #}
+{%- macro _late_loads(changes, table, watermark) -%}
+    with
+
+    known as (
+
+        select max(struct(_order.phase, _order.sequence)) as known_until
+
+        from (
+            select _order from {{ table }}
+            union all
+            select _order from {{ changes }} where _op in ('D', 'T') and _load_id <= {{ watermark }}
+        )
+
+    )
+
+    select 1
+
+    from {{ changes }}
+
+    cross join known
+
+    where
+        _load_id > {{ watermark }}
+        and struct(_order.phase, _order.sequence) <= known_until
+
+    limit 1
+{%- endmacro -%}
+
+
+{#
+    Deletes in the log are the tombstones that a change of an absent key is
+    compared with. A history also needs times that go on, and re-derives a key
+    that comes back after a delete: its last version's number is not among the
+    open ones.
+#}
+{%- macro _late_keys(changes, key, table, watermark, with_times) -%}
+    with
+
+    new_keys as (
+
+        select
+            {{ key }},
+            min(struct(_order.phase, _order.sequence)) as first_order,
+            min(_changed_at) as first_at
+
+        from {{ changes }}
+
+        where _load_id > {{ watermark }}
+
+        group by {{ key }}
+
+    ),
+
+    known as (
+
+        select
+            {{ key }},
+            struct(_order.phase, _order.sequence) as known_until,
+            _changed_at as known_at
+
+        from {{ table }}
+        {% if with_times %}
+        where is_current
+        {% endif %}
+        union all
+
+        select
+            {{ key }},
+            struct(_order.phase, _order.sequence) as known_until,
+            {% if with_times %}timestamp'9999-12-31'{% else %}_changed_at{% endif %} as known_at
+
+        from {{ changes }}
+
+        where
+            _op = 'D'
+            and _load_id <= {{ watermark }}
+
+    )
+
+    select 1
+
+    from known
+
+    inner join new_keys using ({{ key }})
+
+    where
+        first_order <= known_until
+        {%- if with_times %}
+        or first_at <= known_at
+        {%- endif %}
+
+    limit 1
+{%- endmacro -%}
