@@ -40,6 +40,14 @@ class Landed:
     set_aside: int = 0
     note: str = ""
 
+    def add(self, plan: ledger.Plan, outcome: ledger.Outcome) -> None:
+        """Count one plan that was carried out."""
+        self.load_id = plan.load_id
+        self.files += len(plan.files) - len(outcome.set_aside)
+        self.rows += outcome.total_rows
+        self.rejected += sum(outcome.rejected.values())
+        self.set_aside += len(outcome.set_aside)
+
 
 def land(
     spark: SparkSession, feeds: Iterable[Feed], root: Path, *, run_id: str
@@ -55,24 +63,35 @@ def land(
         )
     ledger.create_tables(spark)
     book = ledger.read(spark)
-    return [_land_table(spark, feed, root, book, run_id) for feed in feeds]
+    work = [_plan(spark, feed, root, book) for feed in feeds]
+    new = [(landed.feed, plan) for landed, plans in work for plan in plans if plan.is_new]
+    ledger.write_planned(spark, new, run_id)
+    done: list[tuple[Feed, ledger.Plan, ledger.Outcome]] = []
+    try:
+        for landed, plans in work:
+            for plan in plans:
+                outcome = _carry_out(spark, landed.feed, root, plan, run_id)
+                done.append((landed.feed, plan, outcome))
+                landed.add(plan, outcome)
+    finally:
+        ledger.write_finished(spark, done, run_id)
+    return [landed for landed, _ in work]
 
 
-def _land_table(
-    spark: SparkSession, feed: Feed, root: Path, book: ledger.Ledger, run_id: str
-) -> Landed:
+def _plan(
+    spark: SparkSession, feed: Feed, root: Path, book: ledger.Ledger
+) -> tuple[Landed, list[ledger.Plan]]:
+    """What is to be landed of one table: what a run that died left behind, then new files."""
     _create_log(spark, feed)
     landed = Landed(feed)
-    for plan in book.unfinished(feed):
-        _carry_out(spark, feed, root, plan, landed, run_id)
+    plans = book.unfinished(feed)
     found = files.listed(root, feed)
     if not found and not (root / feed.path).is_dir():
         landed.note = f"{root / feed.path} does not exist"
     new = [file for file in found if not book.knows(feed, file)]
     if new:
-        plan = book.plan(spark, feed, new, run_id)
-        _carry_out(spark, feed, root, plan, landed, run_id)
-    return landed
+        plans.append(book.plan(feed, new))
+    return landed, plans
 
 
 def _create_log(spark: SparkSession, feed: Feed) -> None:
@@ -88,13 +107,8 @@ def _create_log(spark: SparkSession, feed: Feed) -> None:
 
 
 def _carry_out(
-    spark: SparkSession,
-    feed: Feed,
-    root: Path,
-    plan: ledger.Plan,
-    landed: Landed,
-    run_id: str,
-) -> None:
+    spark: SparkSession, feed: Feed, root: Path, plan: ledger.Plan, run_id: str
+) -> ledger.Outcome:
     """Land the plan's files under its load id; doing it again after a crash changes nothing."""
     refused: dict[str, str] = {}
     readable: list[LandedFile] = []
@@ -104,18 +118,29 @@ def _carry_out(
             refused[file.path] = reason
         else:
             readable.append(file)
+    outcome = ledger.Outcome(set_aside=set(refused))
+    if not readable:
+        _append_dead_letters(None, feed, plan, refused, run_id, spark)
+        return outcome
     events = _events(spark, feed, root, readable, plan.load_id).persist()
     try:
-        _append(events.where("_reason is null"), feed, plan)
-        _append_dead_letters(spark, events, feed, plan, refused, run_id)
+        outcome.count(
+            events.where("_op is null or _op <> 'T'")
+            .groupBy("_file")
+            .agg(
+                F.expr("count_if(_reason is null) as rows"),
+                F.expr("count_if(_reason is not null and _position is not null) as rejected"),
+                F.expr("count_if(_position is null) as unreadable"),
+            )
+            .collect()
+        )
+        if outcome.total_rows:
+            _append(events.where("_reason is null"), feed, plan)
+        if outcome.has_dead_letters:
+            _append_dead_letters(events, feed, plan, refused, run_id, spark)
     finally:
         events.unpersist()
-    summary = ledger.finish(spark, feed, plan, run_id)
-    landed.load_id = plan.load_id
-    landed.files += len(plan.files) - summary.set_aside
-    landed.rows += summary.rows
-    landed.rejected += summary.rejected
-    landed.set_aside += summary.set_aside
+    return outcome
 
 
 def _refusal(feed: Feed, root: Path, plan: ledger.Plan, file: LandedFile) -> str | None:
@@ -156,14 +181,6 @@ def _events(
         for kind in ("load", "changes")
         if any(file.kind == kind for file in found)
     ]
-    if not parts:
-        columns = ", ".join(f"`{name}` string" for name in feed.column_names)
-        parts = [
-            spark.createDataFrame(
-                [], f"{columns}, {LOG_COLUMNS}, _reason string, _column string, "
-                "_value string, _raw string"
-            )
-        ]
     events = parts[0]
     for part in parts[1:]:
         events = events.unionByName(part)
@@ -305,26 +322,33 @@ def _append(events: DataFrame, feed: Feed, plan: ledger.Plan) -> None:
 
 
 def _append_dead_letters(
-    spark: SparkSession,
-    events: DataFrame,
+    events: DataFrame | None,
     feed: Feed,
     plan: ledger.Plan,
     refused: dict[str, str],
     run_id: str,
+    spark: SparkSession,
 ) -> None:
-    rows = events.where("_reason is not null").selectExpr(
-        "_file as file", "_position as position", "_column as column", "_value as value",
-        "_reason as reason", "_raw as raw",
-    )
-    if refused:
-        whole = [(path, None, None, None, reason, None) for path, reason in refused.items()]
-        rows = rows.unionByName(spark.createDataFrame(whole, ledger.DEAD_LETTER_ROW))
+    whole = [(path, None, None, None, reason, None) for path, reason in refused.items()]
+    rows = spark.createDataFrame(whole, ledger.DEAD_LETTER_ROW)
+    if events is not None:
+        rows = rows.unionByName(
+            events.where("_reason is not null").selectExpr(
+                "_file as file",
+                "_position as position",
+                "_column as column",
+                "_value as value",
+                "_reason as reason",
+                "_raw as raw",
+            )
+        )
     (
         rows.withColumn("source_name", F.lit(feed.source))
         .withColumn("table_name", F.lit(feed.table))
         .withColumn("load_id", F.lit(plan.load_id).cast("bigint"))
         .withColumn("run_id", F.lit(run_id))
-        .withColumn("at", F.lit(datetime.now(UTC)).cast("timestamp"))
+        .withColumn("at", F.current_timestamp())
+        .coalesce(1)
         .write.format("delta")
         .mode("append")
         .option("txnAppId", f"tidemark/{feed.name}")

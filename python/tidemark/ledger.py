@@ -5,10 +5,11 @@ when it is landed or set aside), `dead_letter` (rows and files that were refused
 (up to which load dbt has built each table).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
@@ -42,15 +43,34 @@ class Plan:
     load_id: int
     files: tuple[LandedFile, ...]
     rewritten: frozenset[str] = frozenset()
+    is_new: bool = True
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What became of a plan."""
+@dataclass
+class Outcome:
+    """What became of a plan's files."""
 
-    rows: int
-    rejected: int
-    set_aside: int
+    rows: dict[str, int] = field(default_factory=dict)
+    rejected: dict[str, int] = field(default_factory=dict)
+    set_aside: set[str] = field(default_factory=set)
+
+    def count(self, counted: Iterable[Row]) -> None:
+        """Take in the counts of each file: rows, rejected, unreadable."""
+        for row in counted:
+            self.rows[row["_file"]] = row["rows"]
+            self.rejected[row["_file"]] = row["rejected"]
+            if row["unreadable"]:
+                self.set_aside.add(row["_file"])
+
+    @property
+    def total_rows(self) -> int:
+        """Rows that entered the log."""
+        return sum(self.rows.values())
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether a row or a whole file was refused."""
+        return bool(self.set_aside or sum(self.rejected.values()))
 
 
 @dataclass
@@ -68,24 +88,20 @@ class Ledger:
     def unfinished(self, feed: Feed) -> list[Plan]:
         """The plans that a run which died left behind, oldest first."""
         plans = self.open_plans.get(feed.name, {})
-        return [self._plan(feed, load_id, plans[load_id]) for load_id in sorted(plans)]
+        return [self._plan(feed, load_id, plans[load_id], False) for load_id in sorted(plans)]
 
-    def plan(
-        self, spark: SparkSession, feed: Feed, new: list[LandedFile], run_id: str
-    ) -> Plan:
-        """Write down that these files will land together, under a load id of their own."""
+    def plan(self, feed: Feed, new: list[LandedFile]) -> Plan:
+        """These files will land together, under a load id of their own."""
         self.last_load_id += 1
         for file in new:
             versions = self.versions.setdefault(feed.name, {}).setdefault(file.path, set())
             versions.add((file.size, file.modified))
-        plan = self._plan(feed, self.last_load_id, new)
-        _write(spark, feed, plan, "planned", {}, {}, run_id)
-        return plan
+        return self._plan(feed, self.last_load_id, new, True)
 
-    def _plan(self, feed: Feed, load_id: int, planned: list[LandedFile]) -> Plan:
+    def _plan(self, feed: Feed, load_id: int, planned: list[LandedFile], is_new: bool) -> Plan:
         versions = self.versions.get(feed.name, {})
         rewritten = frozenset(f.path for f in planned if len(versions.get(f.path, ())) > 1)
-        return Plan(load_id, tuple(sorted(planned)), rewritten)
+        return Plan(load_id, tuple(sorted(planned)), rewritten, is_new)
 
 
 def create_tables(spark: SparkSession) -> None:
@@ -120,61 +136,67 @@ def read(spark: SparkSession) -> Ledger:
     return book
 
 
-def finish(spark: SparkSession, feed: Feed, plan: Plan, run_id: str) -> Summary:
-    """Mark the plan's files as landed or set aside, with the counts that the tables show."""
-    landed = _counts(
-        spark, f"select _file as file, count(*) as n from {feed.log} "
-        f"where _load_id = {plan.load_id} and _op <> 'T' group by _file"
-    )
-    of_this_load = (
-        f"from {DEAD_LETTER} where load_id = {plan.load_id} "
-        f"and source_name = '{feed.source}' and table_name = '{feed.table}'"
-    )
-    rejected = _counts(
-        spark, f"select file, count(position) as n {of_this_load} group by file"
-    )
-    set_aside = _counts(
+def write_planned(spark: SparkSession, plans: Iterable[tuple[Feed, Plan]], run_id: str) -> None:
+    """Write down, in one commit, what is going to be landed."""
+    _write(
         spark,
-        f"select file, count(*) as n {of_this_load} and position is null group by file",
+        [
+            _row(feed, plan, file, "planned", None, None, run_id)
+            for feed, plan in plans
+            for file in plan.files
+        ],
     )
-    status = {path: "set_aside" for path in set_aside}
-    counts = {
-        file.path: (landed.get(file.path, 0), rejected.get(file.path, 0)) for file in plan.files
-    }
-    _write(spark, feed, plan, "landed", status, counts, run_id)
-    return Summary(sum(landed.values()), sum(rejected.values()), len(set_aside))
 
 
-def _counts(spark: SparkSession, query: str) -> dict[str, int]:
-    return {row.file: row.n for row in spark.sql(query).collect()}
+def write_finished(
+    spark: SparkSession, done: Iterable[tuple[Feed, Plan, Outcome]], run_id: str
+) -> None:
+    """Write down, in one commit, what was landed or set aside, with its counts."""
+    _write(
+        spark,
+        [
+            _row(
+                feed,
+                plan,
+                file,
+                "set_aside" if file.path in outcome.set_aside else "landed",
+                outcome.rows.get(file.path, 0),
+                outcome.rejected.get(file.path, 0),
+                run_id,
+            )
+            for feed, plan, outcome in done
+            for file in plan.files
+        ],
+    )
 
 
-def _write(
-    spark: SparkSession,
+def _row(
     feed: Feed,
     plan: Plan,
-    default_status: str,
-    status: dict[str, str],
-    counts: dict[str, tuple[int, int]],
+    file: LandedFile,
+    status: str,
+    rows: int | None,
+    rejected: int | None,
     run_id: str,
-) -> None:
-    now = datetime.now(UTC)
-    rows = [
-        (
-            plan.load_id,
-            feed.source,
-            feed.table,
-            file.path,
-            file.kind,
-            file.time,
-            file.size,
-            file.modified,
-            status.get(file.path, default_status),
-            *counts.get(file.path, (None, None)),
-            run_id,
-            now,
-        )
-        for file in plan.files
-    ]
-    frame = spark.createDataFrame(rows, LEDGER_ROW)
-    frame.coalesce(1).write.format("delta").mode("append").saveAsTable(LEDGER)
+) -> tuple[object, ...]:
+    return (
+        plan.load_id,
+        feed.source,
+        feed.table,
+        file.path,
+        file.kind,
+        file.time,
+        file.size,
+        file.modified,
+        status,
+        rows,
+        rejected,
+        run_id,
+        datetime.now(UTC),
+    )
+
+
+def _write(spark: SparkSession, rows: list[tuple[object, ...]]) -> None:
+    if rows:
+        frame = spark.createDataFrame(rows, LEDGER_ROW)
+        frame.coalesce(1).write.format("delta").mode("append").saveAsTable(LEDGER)
