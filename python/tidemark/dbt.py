@@ -1,0 +1,81 @@
+"""dbt, called in this process, so that it shares the Spark session."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dbt.cli.main import dbtRunner, dbtRunnerResult
+
+from tidemark import hook, paths
+from tidemark.errors import ConfigError, TidemarkError
+from tidemark.feeds import Feed, feeds_of
+
+
+class BuildError(TidemarkError):
+    """dbt has built or tested something that failed."""
+
+
+def invoke(arguments: Sequence[str]) -> dbtRunnerResult:
+    """Run a dbt command in the project's folder."""
+    project = str(paths.project_dir())
+    return dbtRunner().invoke([*arguments, "--project-dir", project])
+
+
+def parse() -> Any:
+    """The project's manifest. Raises ConfigError with dbt's message when it does not parse."""
+    result = invoke(["--quiet", "parse"])
+    if result.exception or not result.result:
+        raise ConfigError(f"The dbt project does not parse: {result.exception}")
+    return result.result
+
+
+def feeds(manifest: Any) -> list[Feed]:
+    """The feeds that the project declares."""
+    return feeds_of(source.to_dict() for source in manifest.sources.values())
+
+
+def fingerprint(manifest: Any) -> str:
+    """A short text that changes when a model, macro, test or setting of the project does."""
+    nodes = [
+        (name, node.checksum.checksum, node.config.to_dict())
+        for name, node in sorted(manifest.nodes.items())
+    ]
+    macros = [(name, macro.macro_sql) for name, macro in sorted(manifest.macros.items())]
+    sources = [(name, source.to_dict()["columns"]) for name, source in manifest.sources.items()]
+    text = json.dumps([nodes, macros, sorted(sources)], default=str, sort_keys=True)
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+@contextmanager
+def landed_already() -> Iterator[None]:
+    """While dbt runs in here, its hook leaves the landing folder alone."""
+    os.environ[hook.LANDED_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[hook.LANDED_VARIABLE]
+
+
+def build(select: Sequence[str] = (), *, quiet: bool = False) -> None:
+    """`dbt build`, of everything or of what the selectors name.
+
+    Raises BuildError with the names of what failed.
+    """
+    arguments = (["--quiet"] if quiet else []) + ["build"]
+    if select:
+        arguments += ["--select", *select]
+    with landed_already():
+        result = invoke(arguments)
+    if result.success:
+        return
+    if result.exception:
+        raise BuildError(f"dbt build stopped: {result.exception}")
+    failed = [
+        f"{item.node.name} ({item.status})"
+        for item in getattr(result.result, "results", [])
+        if item.status in ("error", "fail", "runtime error")
+    ]
+    raise BuildError(f"dbt build failed: {', '.join(failed)}. dbt's lines above say why.")

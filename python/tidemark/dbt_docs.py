@@ -1,0 +1,36 @@
+"""`tidemark docs`: dbt's documentation site, written and served."""
+
+import functools
+import http.server
+
+from tidemark import dbt, paths
+from tidemark.errors import SetupError
+
+
+def generate() -> None:
+    """Write target/index.html with the catalog of the lake in it; one file, opens anywhere."""
+    result = dbt.invoke(["docs", "generate", "--static"])
+    if not result.success:
+        raise dbt.BuildError(f"dbt docs generate failed: {result.exception or 'see above'}")
+
+
+def serve(port: int) -> None:
+    """Serve the site on this machine until Ctrl-C."""
+    folder = paths.project_dir() / "target"
+    handler = functools.partial(_Quiet, directory=str(folder))
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise SetupError(f"Port {port} cannot be used ({error}): choose one with --port.") from None
+    print(f"The documentation is at http://127.0.0.1:{port}/static_index.html (Ctrl-C ends)")
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        print()
+    finally:
+        server.server_close()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """No line for each request."""

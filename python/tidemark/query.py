@@ -1,0 +1,61 @@
+"""`tidemark sql`: one statement, its rows as a table, CSV or JSON lines."""
+
+import csv
+import json
+import sys
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row
+from tabulate import tabulate
+
+from tidemark import session
+from tidemark.errors import TidemarkError
+
+
+class QueryError(TidemarkError):
+    """Spark refuses the statement."""
+
+
+def rows(statement: str) -> DataFrame:
+    """The statement's result. Raises QueryError with Spark's own message."""
+    import dbt_tidemark  # noqa: F401 - makes Delta's error messages readable
+
+    try:
+        return session.get().sql(statement)
+    except PySparkException as error:
+        raise QueryError(str(error).split(";\n'")[0].split("\n\nJVM stacktrace")[0]) from error
+
+
+def as_table(frame: DataFrame) -> str:
+    """Rows as people read them; NULL is spelled out."""
+    data = [[_text(value) for value in row] for row in frame.collect()]
+    return tabulate(data, headers=frame.columns, disable_numparse=True)
+
+
+def print_rows(statement: str, output: str) -> None:
+    """Run the statement and print its rows: `output` is table, csv or json (a row a line)."""
+    frame = rows(statement)
+    try:
+        if output == "table":
+            print(as_table(frame))
+        elif output == "csv":
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(frame.columns)
+            for row in frame.toLocalIterator():
+                writer.writerow(["" if value is None else _text(value) for value in row])
+        else:
+            for row in frame.toLocalIterator():
+                print(json.dumps(row.asDict(recursive=True), default=str, ensure_ascii=False))
+    except PySparkException as error:
+        raise QueryError(str(error).split("\n\tat ")[0]) from error
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Row):
+        return json.dumps(value.asDict(recursive=True), default=str, ensure_ascii=False)
+    return str(value)

@@ -1,0 +1,52 @@
+"""One Spark, one lake for the whole test run; each test brings a project of its own."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+LAKE = Path(tempfile.mkdtemp(prefix="tidemark-tests-"))
+os.environ["TIDEMARK_LAKE"] = str(LAKE)
+os.environ.setdefault("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
+
+from pyspark.sql import SparkSession  # noqa: E402 - the lake's place must be known first
+
+from tests.project import REPO, Project  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _remove_the_lake() -> Iterator[None]:
+    yield
+    shutil.rmtree(LAKE, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    """The embedded session that all tests and all their dbt runs share."""
+    import dbt_tidemark  # noqa: F401 - what dbt would import by itself
+    from tidemark import session
+
+    return session.get()
+
+
+@pytest.fixture(scope="session")
+def profiles_dir() -> Path:
+    """Where the tests' dbt projects find their profile."""
+    return REPO / "profiles"
+
+
+@pytest.fixture
+def project(tmp_path: Path, spark: SparkSession) -> Project:
+    """An empty project for one test."""
+    return Project(tmp_path / "project", spark)
+
+
+@pytest.fixture(scope="module")
+def module_project(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> Callable[[], Project]:
+    """Makes projects that live as long as the module."""
+    return lambda: Project(tmp_path_factory.mktemp("project") / "project", spark)

@@ -1,0 +1,35 @@
+"""The main job, small: files in, tables out."""
+
+import pytest
+
+from tests.project import Project
+
+pytestmark = pytest.mark.functional
+
+COLUMNS = {"id": "int", "name": "string", "amount": "decimal(9, 2)"}
+
+
+def test_changes_become_tables(project: Project) -> None:
+    project.add("first.orders", COLUMNS, "id", loaded_at="2024-01-01")
+    project.land("first/orders/LOAD00000001.csv", "1,one,1.00\n2,two,2.00\n3,three,3.00\n")
+    project.build()
+    project.land(
+        "first/orders/20240102-100000000.csv",
+        "U,1,uno,1.00\nU,1,eins,1.50\nD,2,,\nI,4,four,4.00\nU,3,three,a lot\nX,3,three,3\n",
+    )
+    project.build()
+    assert project.rows("current.cur_first__orders", ["id", "name", "cast(amount as string)"]) == [
+        (1, "eins", "1.50"),
+        (3, "three", "3.00"),
+        (4, "four", "4.00"),
+    ]
+    assert project.rows(
+        "tidemark.dead_letter", ["position", "column", "value", "reason"], "position"
+    ) == [
+        (5, "amount", "a lot", "not a decimal(9, 2)"),
+        (6, "Op", "X", "unknown operation: one of I, U, D was expected"),
+    ]
+    tables = ["log_first.orders", "current.cur_first__orders", "history.hist_first__orders"]
+    before = [project.commits(table) for table in tables]
+    project.build()
+    assert [project.commits(table) for table in tables] == before

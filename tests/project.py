@@ -1,0 +1,107 @@
+"""A dbt project of a test's own: Tidemark's macros, its own feeds, files and tables."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pyspark.sql import SparkSession
+
+REPO = Path(__file__).parent.parent
+
+
+class Project:
+    """Feeds are declared with `add`, files arrive with `land`, `build` is `dbt build`.
+
+    Every instance needs source names of its own: the tests share one lake.
+    """
+
+    def __init__(self, folder: Path, spark: SparkSession) -> None:
+        self.folder = folder
+        self.landing = folder / "landing"
+        self.spark = spark
+        self.landing.mkdir(parents=True)
+        settings = yaml.safe_load((REPO / "dbt_project.yml").read_text())
+        settings["packages-install-path"] = str(REPO / "dbt_packages")
+        settings["test-paths"] = ["generic_tests"]
+        shutil.copy(REPO / "packages.yml", folder / "packages.yml")
+        shutil.copy(REPO / "jars.lock", folder / "jars.lock")
+        for name in ("profiles", "macros"):
+            (folder / name).symlink_to(REPO / name)
+        (folder / "generic_tests").symlink_to(REPO / "tests" / "generic")
+        (folder / "profiles.yml").symlink_to(REPO / "profiles" / "profiles.yml")
+        (folder / "dbt_project.yml").write_text(yaml.safe_dump(settings, sort_keys=False))
+
+    def add(
+        self, name: str, columns: Mapping[str, str], key: str | Sequence[str], **feed: Any
+    ) -> None:
+        """Declare a feed and write its three models, as `tidemark add` does."""
+        from tidemark import add
+
+        source, table = name.split(".")
+        settings = {"format": "dms", "path": f"{source}/{table}", "key": key, **feed}
+        add.write(self.folder, add.NewTable(source, table, dict(columns), settings))
+
+    def write(self, path: str, text: str) -> Path:
+        """A file of the dbt project: a model, a YAML, a seed."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def land(self, path: str, content: str | bytes, *, modified: float | None = None) -> Path:
+        """A file arrives below the landing folder; `modified` is its time in epoch seconds."""
+        file = self.landing / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        if modified is not None:
+            os.utime(file, (modified, modified))
+        return file
+
+    def dbt(self, *arguments: str) -> Any:
+        """Run a dbt command in this process; gives dbt's result, also of a failure."""
+        from tidemark import dbt
+
+        with self.here():
+            return dbt.invoke(["--quiet", *arguments])
+
+    def build(self, *arguments: str) -> Any:
+        """`dbt build`, landing included; raises when it fails."""
+        result = self.dbt("build", *arguments)
+        if not result.success:
+            messages = [
+                f"{item.node.name}: {item.message}"
+                for item in getattr(result.result, "results", [])
+                if item.status in ("error", "fail", "runtime error")
+            ]
+            raise AssertionError(f"dbt build failed: {result.exception} {messages}")
+        return result
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Tidemark's commands act on this project while in here."""
+        mine = {"DBT_PROJECT_DIR": str(self.folder), "TIDEMARK_LANDING": str(self.landing)}
+        mine["DBT_PROFILES_DIR"] = str(REPO / "profiles")
+        before = {name: os.environ.get(name) for name in mine}
+        os.environ.update(mine)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+    def rows(self, relation: str, columns: Iterable[str], order: str = "1") -> list[tuple[Any, ...]]:
+        """Rows of a table as tuples."""
+        query = f"select {', '.join(columns)} from {relation} order by {order}"
+        return [tuple(row) for row in self.spark.sql(query).collect()]
+
+    def commits(self, relation: str) -> int:
+        """How often a Delta table has been written."""
+        schema, table = relation.split(".")
+        return self.spark.sql(f"describe history `{schema}`.`{table}`").count()
