@@ -31,6 +31,10 @@ KNOWN_POLICIES = """\
 100462,2023-05-11,Rural,NY,East,420800,Farming,N,Y
 100475,2023-06-02,Urban,CT,Northeast,2304000,Retail,N,N
 """
+NEW_POLICIES = """\
+I,110001,2024-03-31,Urban,CA,WEST,210000,Office Bldg,N,N
+I,110002,2024-03-31,Rural,OR,WEST,3150000,Farming,N,Y
+"""
 STATES = {"WI": "Midwest", "OH": "Midwest", "NY": "East", "NJ": "East", "VT": "Northeast"}
 BUSINESSES = ["Office Bldg", "Retail", "Apartment", "Farming", "Manufacturing"]
 
@@ -105,12 +109,7 @@ def main() -> None:
     )
     write(
         "day2/insurance/policies/cdcload/20230401-134500000.csv",
-        as_csv(
-            [
-                "I,110001,2024-03-31,Urban,CA,WEST,210000,Office Bldg,N,N".split(","),
-                "I,110002,2024-03-31,Rural,OR,WEST,3150000,Farming,N,Y".split(","),
-            ]
-        ),
+        as_csv([line.split(",") for line in NEW_POLICIES.splitlines()]),
     )
     write(
         "day2/inventory/products/20220302-1134010000.csv",

@@ -19,7 +19,6 @@ from dbt_common.exceptions import DbtRuntimeError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
-
 from tidemark import hook, session
 from tidemark.errors import TidemarkError
 
@@ -67,7 +66,7 @@ def _fetchall(self: spark_session.Cursor) -> list[Any] | None:
             self._rows = self._df.collect()
         except Exception as error:
             raise DbtRuntimeError(_readable(error)) from error
-    return self._rows
+    return self._rows  # type: ignore[no-any-return]
 
 
 def _readable(error: Exception) -> str:
@@ -202,8 +201,7 @@ def _install() -> None:
     SparkAdapter.default_python_submission_method = property(lambda self: "session")
     SparkAdapter.land_new_files = available(_land_new_files)
     SparkAdapter._available_ = SparkAdapter._available_ | {"land_new_files"}
-    CapturedException.getMessage = _message
+    CapturedException.getMessage = _message  # type: ignore[method-assign]
 
 
 _install()
-

@@ -26,12 +26,13 @@ class Project:
         self.landing.mkdir(parents=True)
         settings = yaml.safe_load((REPO / "dbt_project.yml").read_text())
         settings["packages-install-path"] = str(REPO / "dbt_packages")
-        settings["test-paths"] = ["generic_tests"]
+        settings["test-paths"] = ["tests"]
         shutil.copy(REPO / "packages.yml", folder / "packages.yml")
         shutil.copy(REPO / "jars.lock", folder / "jars.lock")
         for name in ("profiles", "macros"):
             (folder / name).symlink_to(REPO / name)
-        (folder / "generic_tests").symlink_to(REPO / "tests" / "generic")
+        (folder / "tests").mkdir()
+        (folder / "tests" / "generic").symlink_to(REPO / "tests" / "generic")
         (folder / "profiles.yml").symlink_to(REPO / "profiles" / "profiles.yml")
         (folder / "dbt_project.yml").write_text(yaml.safe_dump(settings, sort_keys=False))
 
@@ -96,7 +97,9 @@ class Project:
                 else:
                     os.environ[name] = value
 
-    def rows(self, relation: str, columns: Iterable[str], order: str = "1") -> list[tuple[Any, ...]]:
+    def rows(
+        self, relation: str, columns: Iterable[str], order: str = "1"
+    ) -> list[tuple[Any, ...]]:
         """Rows of a table as tuples."""
         query = f"select {', '.join(columns)} from {relation} order by {order}"
         return [tuple(row) for row in self.spark.sql(query).collect()]

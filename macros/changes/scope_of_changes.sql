@@ -32,7 +32,7 @@
 
     {%- set late_changes -%}
         {%- if feed.has_truncates -%}
-            {{ _late_loads(changes, table, watermark) }}
+            {{ _late_loads(changes, table, watermark, with_times) }}
         {%- else -%}
             {{ _late_keys(changes, feed.key | join(', '), table, watermark, with_times) }}
         {%- endif -%}
@@ -48,18 +48,24 @@
 {%- endmacro -%}
 
 
-{# A truncate concerns every key, so that a load of such a feed is late as a whole. #}
-{%- macro _late_loads(changes, table, watermark) -%}
+{#
+    A truncate concerns every key, so that a load of such a feed is late as a
+    whole. So it is for a history if it has the time of a known load: of two
+    changes of one instant, only the last is a version.
+#}
+{%- macro _late_loads(changes, table, watermark, with_times) -%}
     with
 
     known as (
 
-        select max(struct(_order.phase, _order.sequence)) as known_until
+        select
+            max(struct(_order.phase, _order.sequence)) as known_until,
+            max(_changed_at) as known_at
 
         from (
-            select _order from {{ table }}
+            select _order, _changed_at from {{ table }}
             union all
-            select _order from {{ changes }} where _op in ('D', 'T') and _load_id <= {{ watermark }}
+            select _order, _changed_at from {{ changes }} where _op in ('D', 'T') and _load_id <= {{ watermark }}
         )
 
     )
@@ -72,7 +78,12 @@
 
     where
         _load_id > {{ watermark }}
-        and struct(_order.phase, _order.sequence) <= known_until
+        and (
+            struct(_order.phase, _order.sequence) <= known_until
+            {%- if with_times %}
+            or _changed_at <= known_at
+            {%- endif %}
+        )
 
     limit 1
 {%- endmacro -%}

@@ -33,11 +33,17 @@
 
 {#
     The rows of an initial load are older than every change, whatever their
-    own columns say. The start of a reload stands at its time.
+    own columns say. Without a declared sequence, a change stands where it stands
+    in the files: there, a row that goes from a to b and back to a in one file
+    has changed twice, and the second a is no copy of the first.
 #}
 {%- macro _sequence(feed) -%}
     {%- if not feed.sequence -%}
-        if(_is_initial, null, _file_at)
+        if(
+            _is_initial,
+            null,
+            named_struct('file_at', _file_at, 'file', _file, 'position', _position)
+        )
     {%- else -%}
         if(
             _is_initial,

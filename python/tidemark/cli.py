@@ -87,9 +87,7 @@ def _add(options: argparse.Namespace) -> None:
         raise ConfigError(f"'{options.name}' is not SOURCE.TABLE, such as crm.people.")
     path = options.path or f"{source}/{table}"
     if options.columns:
-        columns = dict(
-            entry.strip().split(None, 1) for entry in add.split_columns(options.columns)
-        )
+        columns = dict(entry.strip().split(None, 1) for entry in add.split_columns(options.columns))
     else:
         columns = add.inferred_columns(paths.landing_dir(), path, options.delimiter)
     keys = [name.strip() for name in options.key.split(",")]

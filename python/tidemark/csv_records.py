@@ -90,8 +90,10 @@ def _table(
         "_reason": pa.array(reasons, pa.string()),
     }
     for name in layout.fields:
-        present = values is not None and name in values.column_names
-        columns[name] = values[name] if present else nothing
+        if values is not None and name in values.column_names:
+            columns[name] = values[name]
+        else:
+            columns[name] = nothing
     return pa.table(columns)
 
 

@@ -37,7 +37,7 @@ def run() -> None:
     _show("What could not be taken, and why", REJECTED)
     print(
         "\nWhere to look next\n"
-        "  .venv/bin/tidemark sql \"select * from marts.agg_insurance__exposure_by_region\"\n"
+        '  .venv/bin/tidemark sql "select * from marts.agg_exposure_by_region"\n'
         "  .venv/bin/tidemark docs      every table, column and test, with its lineage\n"
         "  models/                      the SQL, in the order in which the data flows\n"
         "  README.md                    add a table of your own in a minute"

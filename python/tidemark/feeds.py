@@ -136,7 +136,9 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     if settings.get("format") == "extract":
         for setting in ("sequence", "loaded_at", "timestamp_column", "op_in_load"):
             if settings.get(setting):
-                check.problems.append(f"{setting} is not for full extracts: their time orders them.")
+                check.problems.append(
+                    f"{setting} is not for full extracts: their time orders them."
+                )
     path = str(settings.get("path") or f"{source}/{table}")
     if path.startswith("/") or ".." in path.split("/"):
         check.problems.append(f"path '{path}' must stay below the landing folder.")

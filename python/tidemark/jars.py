@@ -5,7 +5,6 @@ Run as `python -m tidemark.jars` to fetch what jars.lock names into the cache.
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from tidemark import paths
+from tidemark import java, paths
 from tidemark.errors import SetupError, TidemarkError
 
 MIRROR_VARIABLE = "TIDEMARK_MAVEN_MIRROR"
@@ -30,6 +29,7 @@ class Jar:
 
     @property
     def file_name(self) -> str:
+        """The file's name in the cache."""
         return f"{self.artifact}-{self.version}.jar"
 
 
@@ -54,35 +54,23 @@ def installed_jars() -> list[Path]:
     return files
 
 
-def java_command() -> str:
-    """The `java` to run: JAVA_HOME's, or the one on the PATH.
-
-    Raises SetupError, in one sentence, when there is none or it is older than Java 17.
-    """
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if not java or not Path(java).exists():
-        raise SetupError(
-            "Java was not found: install Java 17 or newer (for example `apt-get install "
-            "openjdk-17-jre-headless`), or point JAVA_HOME at it."
-        )
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    quoted = answer.stderr.split('"')
-    major = int(quoted[1].split(".")[0].split("-")[0]) if len(quoted) > 1 else 0
-    if major < 17:
-        raise SetupError(f"Java 17 or newer is needed, and {java} is {major}: install a newer one.")
-    return java
+def require_java() -> str:
+    """The `java` to run. Raises SetupError, in one sentence, when there is none that will do."""
+    problem = java.problem()
+    if problem:
+        raise SetupError(problem)
+    return str(java.command())
 
 
 def _ivy_xml(jars: list[Jar]) -> str:
     dependencies = "".join(
-        f'<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} '
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
         f'rev={quoteattr(jar.version)} transitive="false" conf="default->master"/>'
         for jar in jars
     )
     return (
         '<ivy-module version="2.0"><info organisation="tidemark" module="jars"/>'
-        f'<configurations><conf name="default"/></configurations>'
+        '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
 
@@ -102,7 +90,7 @@ def install() -> list[Path]:
     """
     import pyspark
 
-    java = java_command()
+    java_command = require_java()
     cache = paths.jar_dir()
     missing = [jar for jar in locked_jars() if not (cache / jar.file_name).exists()]
     if not missing:
@@ -113,7 +101,7 @@ def install() -> list[Path]:
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         work = Path(scratch)
         (work / "ivy.xml").write_text(_ivy_xml(missing))
-        command = [java, "-jar", str(ivy), "-ivy", str(work / "ivy.xml")]
+        command = [java_command, "-jar", str(ivy), "-ivy", str(work / "ivy.xml")]
         command += ["-cache", str(work / "ivy-cache")]
         command += ["-retrieve", str(work / "[artifact]-[revision].[ext]")]
         mirror = os.environ.get(MIRROR_VARIABLE)

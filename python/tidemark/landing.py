@@ -49,9 +49,7 @@ class Landed:
         self.set_aside += len(outcome.set_aside)
 
 
-def land(
-    spark: SparkSession, feeds: Iterable[Feed], root: Path, *, run_id: str
-) -> list[Landed]:
+def land(spark: SparkSession, feeds: Iterable[Feed], root: Path, *, run_id: str) -> list[Landed]:
     """Land every new file of the feeds; gives one entry for each feed.
 
     Raises SetupError when the landing folder itself is missing.
@@ -101,8 +99,7 @@ def _create_log(spark: SparkSession, feed: Feed) -> None:
         columns = ", ".join(f"`{name}` string" for name in feed.column_names)
         # Deletes in files of their own: they are a table's tombstones, and looked up as such.
         spark.sql(
-            f"create table {log} ({columns}, {LOG_COLUMNS}) using delta "
-            "partitioned by (_is_delete)"
+            f"create table {log} ({columns}, {LOG_COLUMNS}) using delta partitioned by (_is_delete)"
         )
 
 
@@ -245,7 +242,9 @@ def _read(
     )
 
 
-def _problem(when: SparkColumn, column: str | None, value: SparkColumn, reason: SparkColumn):  # type: ignore[no-untyped-def]
+def _problem(
+    when: SparkColumn, column: str | None, value: SparkColumn, reason: SparkColumn
+) -> SparkColumn:
     return F.when(
         when,
         F.struct(
@@ -274,14 +273,14 @@ def _problems(feed: Feed, kind: str, has_op: bool) -> list[SparkColumn]:
         reason = F.lit("not a timestamp")
         problems.append(_problem(text.isNull() | ~fits, feed.timestamp_column, text, reason))
     is_delete = F.col("Op") == "D" if has_op else F.lit(False)
-    for column in feed.columns:
-        text = F.col(f"`{column.name}`")
-        fits = F.expr(macros.cast_text(f"`{column.name}`", column.type)).isNotNull()
+    for declared in feed.columns:
+        text = F.col(f"`{declared.name}`")
+        fits = F.expr(macros.cast_text(f"`{declared.name}`", declared.type)).isNotNull()
         wrong = text.isNotNull() & ~fits
         # A delete may carry only its key: its other columns are never read.
-        if column.name not in (*feed.key, *feed.sequence):
+        if declared.name not in (*feed.key, *feed.sequence):
             wrong = wrong & ~F.coalesce(is_delete, F.lit(False))
-        problems.append(_problem(wrong, column.name, text, F.lit(f"not a {column.type}")))
+        problems.append(_problem(wrong, declared.name, text, F.lit(f"not a {declared.type}")))
     return problems
 
 

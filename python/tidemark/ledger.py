@@ -20,9 +20,9 @@ DEAD_LETTER = f"{SCHEMA}.dead_letter"
 BUILDS = f"{SCHEMA}.builds"
 
 LEDGER_ROW = (
-    "load_id bigint, source_name string, table_name string, file string, kind string, file_at timestamp, "
-    "size bigint, modified timestamp, status string, rows bigint, rejected bigint, "
-    "run_id string, at timestamp"
+    "load_id bigint, source_name string, table_name string, file string, kind string, "
+    "file_at timestamp, size bigint, modified timestamp, status string, rows bigint, "
+    "rejected bigint, run_id string, at timestamp"
 )
 DEAD_LETTER_ROW = (
     "file string, position bigint, column string, value string, reason string, raw string"
@@ -117,8 +117,8 @@ def read(spark: SparkSession) -> Ledger:
     """The ledger as it stands."""
     book = Ledger()
     rows = spark.sql(
-        f"select source_name, table_name, load_id, file, kind, cast(file_at as timestamp) as file_at, "
-        f"size, modified, status from {LEDGER} order by load_id"
+        f"select source_name, table_name, load_id, file, kind, file_at, size, "
+        f" modified, status from {LEDGER} order by load_id"
     ).collect()
     for row in rows:
         feed = f"{row.source_name}.{row.table_name}"

@@ -27,7 +27,7 @@ def hold(lake: Path) -> None:
     if lake in _held:
         return
     lake.mkdir(parents=True, exist_ok=True)
-    file = open(lake / "lock", "a+")  # noqa: SIM115 - kept open for the life of the process
+    file = (lake / "lock").open("a+")
     wait_seconds = float(os.environ.get(WAIT_VARIABLE, "600"))
     deadline = time.monotonic() + wait_seconds
     announced = False

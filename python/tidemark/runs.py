@@ -65,9 +65,7 @@ def _pending(spark: SparkSession, feeds: list[Feed], project: str) -> tuple[set[
     }
     newest = _newest_loads(spark)
     pending = {
-        feed.name
-        for feed in feeds
-        if newest.get(feed.name, 0) > built.get(feed.name, (0, ""))[0]
+        feed.name for feed in feeds if newest.get(feed.name, 0) > built.get(feed.name, (0, ""))[0]
     }
     changed = any(built.get(feed.name, (0, ""))[1] != project for feed in feeds)
     return pending, changed

@@ -37,15 +37,14 @@ def get() -> SparkSession:
     A host that runs a session already (a Glue job, a notebook) keeps its own.
     Raises SetupError without Java or jars, LakeBusyError while another process has the lake.
     """
-    running = SparkSession.getActiveSession() or getattr(
-        SparkSession, "_instantiatedSession", None
-    )
+    running = SparkSession.getActiveSession() or getattr(SparkSession, "_instantiatedSession", None)
     if running is not None:
         return running
-    jars.java_command()
+    jars.require_java()
     lock.hold(paths.lake_dir())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     # PySpark prints each analysis error as a JSON line, beside the exception that carries it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("tidemark").enableHiveSupport()

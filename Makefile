@@ -1,0 +1,59 @@
+# What there is to do: `make help`. Everything runs from one virtual environment, .venv.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run docs lint test test-all bench lock clean
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: .venv/ready ## Install what is needed: Python packages, jars, dbt packages
+	@$(BIN)/python -m tidemark.jars
+	@$(BIN)/python -m tidemark.packages
+
+# Checked against requirements.lock's checksums. PIP_INDEX_URL names a mirror of PyPI,
+# TIDEMARK_MAVEN_MIRROR one of Maven Central, DBT_PACKAGE_HUB_URL one of the dbt hub.
+.venv/ready: requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 was not found: install it, or name it with make PYTHON=..."; exit 1; }
+	@$(PYTHON) python/tidemark/java.py
+	@echo "Installing the Python packages into .venv (about two minutes, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+demo: setup ## Two days of sample changes become tables
+	@$(BIN)/tidemark demo
+
+run: setup ## Land new files and build what depends on them
+	@$(BIN)/tidemark run
+
+docs: setup ## Write the documentation and serve it
+	@$(BIN)/tidemark docs
+
+lint: setup ## Check style and types: SQL, Python, YAML
+	@$(BIN)/ruff format --check --quiet python tests examples models bench
+	@$(BIN)/ruff check --quiet python tests examples models bench
+	@$(BIN)/mypy
+	@$(BIN)/python -m tests.lint
+	@TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --disable-progress-bar --processes 1 models macros tests/generic tests/singular
+
+test: lint ## Lint, then the tests that protect users most
+	@$(PYTEST) -m 'not slow'
+
+test-all: lint ## All tests, the slow ones included
+	@TIDEMARK_CASES=3000 $(PYTEST)
+
+bench: setup ## Measure against a hand-written Spark job, side by side
+	@$(BIN)/python -m bench
+
+lock: .venv/ready ## Write requirements.lock anew from requirements.in
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 requirements.in --output-file requirements.lock
+
+clean: ## Remove the lake, the landing folder's samples and what was generated
+	rm -rf .tidemark landing target logs dbt_packages

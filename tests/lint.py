@@ -1,0 +1,50 @@
+"""Checks that no linter has: run by `make lint`, one line for each finding."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.project import REPO
+from tidemark import packages
+
+
+def unknown_expectations() -> Iterator[str]:
+    """A dbt_expectations test that the stand-in lacks would only be found at run time."""
+    for name in packages.missing_tests(REPO):
+        yield f"{name} is used in YAML, but compat/dbt_expectations has no such test"
+
+
+def undescribed() -> Iterator[str]:
+    """Every macro and every model stands in a YAML file, with a description."""
+    yaml_text = "\n".join(
+        file.read_text() for folder in ("models", "macros") for file in _files(folder, "*.yml")
+    )
+    described = set(re.findall(r"- name: (\S+)\n\s+description: \S", yaml_text))
+    for file in [*_files("models", "*.sql"), *_files("models", "*.py")]:
+        if file.stem not in described:
+            yield f"{file.relative_to(REPO)}: the model has no description in YAML"
+    for file in _files("macros", "*.sql"):
+        public = re.findall(r"{%-? macro ([a-z]\w*)\(", file.read_text())
+        for name in public:
+            if name not in described:
+                yield f"{file.relative_to(REPO)}: macro {name} has no description in YAML"
+
+
+def backslashes_in_sql() -> Iterator[str]:
+    """dbt-glue pastes model SQL into a Python literal: a backslash would change its meaning."""
+    for folder in ("models", "macros", "tests/generic", "tests/singular"):
+        for file in _files(folder, "*.sql"):
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                if "\\" in line:
+                    yield f"{file.relative_to(REPO)}:{number}: a backslash in SQL; use [0-9], chr()"
+
+
+def _files(folder: str, pattern: str) -> list[Path]:
+    return sorted((REPO / folder).rglob(pattern))
+
+
+if __name__ == "__main__":
+    findings = [*unknown_expectations(), *undescribed(), *backslashes_in_sql()]
+    print("\n".join(findings), file=sys.stderr)
+    sys.exit(bool(findings))
