@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
 
     docs = commands.add_parser("docs", help="write the documentation and serve it")
     docs.add_argument("--port", type=int, default=8080)
-    docs.add_argument("--no-serve", action="store_true", help="only write target/index.html")
+    docs.add_argument("--no-serve", action="store_true", help="only write target/static_index.html")
     docs.set_defaults(run=_docs)
 
     add = commands.add_parser("add", help="add a table: its YAML entry and its three models")

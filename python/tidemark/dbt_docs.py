@@ -6,9 +6,12 @@ import http.server
 from tidemark import dbt, paths
 from tidemark.errors import SetupError
 
+# dbt writes the page with all its data in it, so that the one file opens anywhere.
+PAGE = "static_index.html"
+
 
 def generate() -> None:
-    """Write target/index.html with the catalog of the lake in it; one file, opens anywhere."""
+    """Write target/static_index.html, with the lake's catalog in it."""
     result = dbt.invoke(["docs", "generate", "--static"])
     if not result.success:
         raise dbt.BuildError(f"dbt docs generate failed: {result.exception or 'see above'}")
@@ -17,12 +20,12 @@ def generate() -> None:
 def serve(port: int) -> None:
     """Serve the site on this machine until Ctrl-C."""
     folder = paths.project_dir() / "target"
-    handler = functools.partial(_Quiet, directory=str(folder))
+    handler = functools.partial(Handler, directory=str(folder))
     try:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
         raise SetupError(f"Port {port} cannot be used ({error}): choose one with --port.") from None
-    print(f"The documentation is at http://127.0.0.1:{port}/static_index.html (Ctrl-C ends)")
+    print(f"The documentation is at http://127.0.0.1:{port}/{PAGE} (Ctrl-C ends)")
     try:
         server.serve_forever()
     except KeyboardInterrupt:
@@ -31,6 +34,8 @@ def serve(port: int) -> None:
         server.server_close()
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves files without a line on the console for each of them."""
+
     def log_message(self, format: str, *args: object) -> None:
-        """No line for each request."""
+        """Nothing: see the class."""

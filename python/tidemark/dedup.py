@@ -8,7 +8,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 from pyspark.sql import DataFrame
 
 

@@ -148,6 +148,9 @@ def _refusal(feed: Feed, root: Path, plan: ledger.Plan, file: LandedFile) -> str
             "a load file that landed before has other content now; reloads are not applied yet, "
             "so nothing of it was taken"
         )
+    if file.size == 0:
+        # Spark passes over such a file without a word.
+        return "the file is empty (0 bytes)"
     if not (root / file.path).is_file():
         return "the file vanished before it was read"
     return None

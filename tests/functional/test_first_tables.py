@@ -1,6 +1,7 @@
 """The main job, small: files in, tables out."""
 
 import pytest
+
 from tests.project import Project
 
 pytestmark = pytest.mark.functional

@@ -1,0 +1,157 @@
+"""`make demo` on this very project: what a newcomer sees, and the documentation after it."""
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.project import REPO
+from tidemark import dbt_docs, demo
+
+pytestmark = pytest.mark.functional
+
+TABLES = [
+    "log_insurance.policies",
+    "log_inventory.products",
+    "current.cur_insurance__policies",
+    "current.cur_inventory__products",
+    "history.hist_insurance__policies",
+    "history.hist_inventory__products",
+    "marts.agg_exposure_by_region",
+    "marts.dim_product_groups",
+    "tidemark.ledger",
+    "tidemark.dead_letter",
+    "tidemark.builds",
+]
+
+
+@pytest.fixture(scope="module")
+def landing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("demo") / "landing"
+    folder.mkdir()
+    os.environ["TIDEMARK_LANDING"] = str(folder)
+    os.environ["DBT_PROJECT_DIR"] = str(REPO)
+    yield folder
+    del os.environ["TIDEMARK_LANDING"], os.environ["DBT_PROJECT_DIR"]
+
+
+@pytest.fixture(scope="module")
+def played(landing: Path, spark: SparkSession) -> Path:
+    """The demo has run once."""
+    demo.run()
+    return landing
+
+
+def commits(spark: SparkSession) -> dict[str, int]:
+    return {
+        name: spark.sql("describe history `{}`.`{}`".format(*name.split("."))).count()
+        for name in TABLES
+    }
+
+
+def test_the_tables_are_right_after_both_days(played: Path, spark: SparkSession) -> None:
+    policies = spark.sql(demo.POLICIES).collect()
+    assert [(row.policy_id, str(row.expiry_date), row.insured_value) for row in policies] == [
+        (100462, "2024-12-31", 420800),
+        (100463, "2023-03-27", 1000000),
+        (100475, "2023-06-02", 2304000),
+        (110001, "2024-03-31", 210000),
+        (110002, "2024-03-31", 3150000),
+    ]
+    assert spark.sql(demo.COUNT).collect()[0].policies == 27
+    products = spark.sql(demo.PRODUCTS).collect()
+    assert [(row.product_id, row.quantity_available) for row in products] == [(102, 18)]
+    before = spark.sql(demo.PRODUCTS.replace("products where", "products version as of 0 where"))
+    assert [(r.product_id, r.quantity_available) for r in before.collect()] == [
+        (102, 30),
+        (103, 12),
+    ]
+    ((_, row, column, value, reason),) = spark.sql(demo.REJECTED).collect()
+    assert (row, column, value, reason) == (4, "insured_value", "1.6 million", "not a bigint")
+
+
+def test_spellings_of_one_product_are_one_line(played: Path, spark: SparkSession) -> None:
+    rows = spark.sql(
+        "select product_group_id, product_name, product_count, quantity_available "
+        "from marts.agg_stock_by_group where product_count > 1 order by 1"
+    ).collect()
+    assert [tuple(row) for row in rows] == [
+        (101, "Oak Desk 140 cm", 2, 28),
+        (106, "Steel Shelf 90x30", 2, 20),
+    ]
+
+
+def test_a_second_demo_has_nothing_to_do(
+    played: Path, spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = commits(spark)
+    demo.run()
+    assert "Nothing to build: every table has its newest load." in capfd.readouterr().out
+    assert commits(spark) == before
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    if not shutil.which("chromium") or not shutil.which("chromedriver"):
+        if os.environ.get("CI"):
+            pytest.fail("CI must have chromium and chromium-driver: see .ci/run")
+        pytest.skip("chromium and chromium-driver are not installed")
+    options = webdriver.ChromeOptions()
+    for argument in ("headless", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
+        options.add_argument(f"--{argument}")
+    for argument in ("background-networking", "component-update", "sync", "quic"):
+        options.add_argument(f"--disable-{argument}")
+    options.add_argument("--window-size=1400,1000")
+    options.binary_location = str(shutil.which("chromium"))
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def site(played: Path) -> Iterator[str]:
+    dbt_docs.generate()
+    handler = functools.partial(dbt_docs.Handler, directory=str(REPO / "target"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/{dbt_docs.PAGE}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.browser
+def test_the_documentation_shows_a_model_and_its_lineage(
+    site: str, browser: webdriver.Chrome
+) -> None:
+    wait = WebDriverWait(browser, 30)
+
+    def text() -> str:
+        return browser.find_element(By.TAG_NAME, "body").text
+
+    browser.get(site)
+    wait.until(lambda _: "Tidemark" in text())
+    browser.find_element(By.CSS_SELECTOR, "input[type=search], input[ng-model]").send_keys(
+        "hist_insurance__policies"
+    )
+    link = "a[href*='model.tidemark.hist_insurance__policies']"
+    wait.until(lambda _: browser.find_elements(By.CSS_SELECTOR, link))
+    browser.find_element(By.CSS_SELECTOR, link).click()
+    wait.until(lambda _: "One row per version that a policy ever had" in text())
+    assert "Surrogate key of the version" in text()
+    graph = ".launcher, [ng-click*='raph'], .graph-button"
+    browser.find_elements(By.CSS_SELECTOR, graph)[-1].click()
+    wait.until(lambda _: browser.find_elements(By.TAG_NAME, "canvas"))
+    shown = browser.execute_script(
+        "return Array.from(document.querySelectorAll('canvas')).some(c => c.width > 100)"
+    )
+    assert shown
+    browser.save_screenshot(str(REPO / "target" / "lineage.png"))

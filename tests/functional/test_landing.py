@@ -1,0 +1,170 @@
+"""Files into the change log: each once, whatever happens, and nothing lost."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.project import Project
+from tidemark import landing, ledger
+
+pytestmark = pytest.mark.functional
+
+COLUMNS = {"id": "int", "name": "string"}
+
+
+def land(project: Project) -> list[landing.Landed]:
+    """Landing alone, without dbt's models."""
+    from tidemark import dbt, paths
+
+    with project.here():
+        feeds = dbt.feeds(dbt.parse())
+        return landing.land(project.spark, feeds, paths.landing_dir(), run_id="test")
+
+
+def dead_letters(project: Project, source: str) -> list[tuple[Any, ...]]:
+    query = (
+        "select regexp_extract(file, '[^/]+$', 0), position, column, value, reason "
+        f"from tidemark.dead_letter where source_name = '{source}' order by file, position"
+    )
+    return [tuple(row) for row in project.spark.sql(query).collect()]
+
+
+def test_bad_rows_are_dead_letters_and_the_good_ones_land(project: Project) -> None:
+    types = {
+        "id": "int",
+        "day": "date",
+        "at": "timestamp",
+        "price": "decimal(6, 2)",
+        "ok": "boolean",
+    }
+    project.add("bad.rows", types, "id")
+    project.land(
+        "bad/rows/20240101-100000000.csv",
+        "I,1,2024-01-31,2024-01-31 10:11:12.123456,1.10,true\n"
+        "I,+2.0000000000000000e+00,2024-01-31,2024-01-31 10:11:12,,f\n"
+        "I,3,2024,,,\n"
+        "I,4,,10:11:12,,\n"
+        "I,5,,,1.105,\n"
+        "I,6,,,,maybe\n"
+        "I,7.5,,,,\n"
+        "I,99999999999,,,,\n"
+        "I,,,,,\n"
+        "Q,8,,,,\n"
+        "I,9,,\n"
+        "D,10,no date,no time,much,who knows\n"
+        "I,11,4713-01-01 00:00:00 BC,,,\n",
+    )
+    (landed,) = land(project)
+    assert (landed.rows, landed.rejected, landed.set_aside) == (3, 10, 0)
+    file = "20240101-100000000.csv"
+    assert dead_letters(project, "bad") == [
+        (file, 3, "day", "2024", "not a date"),
+        (file, 4, "at", "10:11:12", "not a timestamp"),
+        (file, 5, "price", "1.105", "not a decimal(6, 2)"),
+        (file, 6, "ok", "maybe", "not a boolean"),
+        (file, 7, "id", "7.5", "not a int"),
+        (file, 8, "id", "99999999999", "not a int"),
+        (file, 9, "id", None, "key column is NULL"),
+        (file, 10, "Op", "Q", "unknown operation: one of I, U, D was expected"),
+        (file, 11, None, None, "4 fields instead of 6"),
+        (file, 13, "day", "4713-01-01 00:00:00 BC", "not a date"),
+    ]
+    raw = project.spark.sql(
+        "select raw from tidemark.dead_letter where source_name = 'bad' and position in (3, 11)"
+    ).collect()
+    assert sorted(row.raw for row in raw) == ["I,3,2024,,,", "I,9,,"]
+
+
+def test_a_file_that_cannot_be_taken_is_set_aside_and_the_others_land(project: Project) -> None:
+    project.add("aside.t", COLUMNS, "id")
+    project.land("aside/t/20240101-100000000.csv", "I,1,a\n")
+    project.land("aside/t/20240101-110000000.csv", "")
+    project.land("aside/t/20240101-120000000.csv", b"I,2,caf\xe9\n")
+    project.land("aside/t/notes.csv", "what is this\n")
+    (landed,) = land(project)
+    assert (landed.files, landed.rows, landed.set_aside) == (1, 1, 3)
+    assert [(file, reason) for file, _, _, _, reason in dead_letters(project, "aside")] == [
+        ("20240101-110000000.csv", "the file is empty (0 bytes)"),
+        ("20240101-120000000.csv", "not UTF-8: byte 7 of the file"),
+        ("notes.csv", "the name is none that format dms writes"),
+    ]
+    (again,) = land(project)
+    assert (again.files, again.set_aside) == (0, 0)
+
+
+def test_odd_file_names_are_read(project: Project) -> None:
+    project.add("odd.t", COLUMNS, "id", format="extract")
+    for number, name in enumerate(["a b.csv", "ünï.csv", "100%.csv", "k=v.csv", "[x]{1}*?.csv"]):
+        project.land(f"odd/t/{name}", f"id,name\n{number},x\n")
+    (landed,) = land(project)
+    assert (landed.files, landed.rows) == (5, 5)
+
+
+def test_a_rewritten_load_file_is_not_mixed_with_the_old_one(project: Project) -> None:
+    project.add("again.t", COLUMNS, "id")
+    project.land("again/t/LOAD00000001.csv", "1,a\n2,b\n", modified=1_700_000_000)
+    land(project)
+    project.land("again/t/LOAD00000001.csv", "1,a\n", modified=1_700_009_999)
+    (landed,) = land(project)
+    assert (landed.rows, landed.set_aside) == (0, 1)
+    ((_, _, _, _, reason),) = dead_letters(project, "again")
+    assert "reloads are not applied yet" in reason
+
+
+class Crash(BaseException):
+    """Stands for kill -9: nothing of the run comes after it."""
+
+
+CRASHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {}
+
+
+def crash(function: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.MonkeyPatch], None]:
+    CRASHES[function.__name__] = function
+    return function
+
+
+def _stop(*_: object, **__: object) -> None:
+    raise Crash
+
+
+@crash
+def planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landing, "_carry_out", _stop)
+    monkeypatch.setattr(ledger, "write_finished", _stop)
+
+
+@crash
+def appended_to_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landing, "_append_dead_letters", _stop)
+    monkeypatch.setattr(ledger, "write_finished", _stop)
+
+
+@crash
+def appended_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "write_finished", _stop)
+
+
+@pytest.mark.parametrize("point", CRASHES)
+def test_a_run_that_dies_is_made_good_by_the_next(
+    point: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = f"crash_{point}"
+    project.add(f"{source}.t", COLUMNS, "id")
+    project.land(f"{source}/t/20240101-100000000.csv", "I,1,a\nI,x,b\nI,2,b\n")
+    with monkeypatch.context() as patched:
+        CRASHES[point](patched)
+        with pytest.raises(Crash):
+            land(project)
+    project.land(f"{source}/t/20240101-110000000.csv", "D,2,\n")
+    land(project)
+    assert project.rows(f"log_{source}.t", ["id", "_op", "_position"], "_file, _position") == [
+        ("1", "I", 1),
+        ("2", "I", 3),
+        ("2", "D", 1),
+    ]
+    assert [row[:3] for row in dead_letters(project, source)] == [
+        ("20240101-100000000.csv", 2, "id")
+    ]
+    (nothing,) = land(project)
+    assert nothing.rows == 0

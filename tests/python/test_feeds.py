@@ -1,0 +1,77 @@
+"""A wrong declaration is one message that names the file, the table and every problem."""
+
+from typing import Any
+
+import pytest
+
+from tidemark.errors import ConfigError
+from tidemark.feeds import Feed, feed_from_source
+
+
+def source(columns: dict[str, str] | None = None, **feed: Any) -> dict[str, Any]:
+    types = columns if columns is not None else {"id": "int", "name": "string"}
+    return {
+        "source_name": "shop",
+        "name": "orders",
+        "schema": "log_shop",
+        "original_file_path": "models/staging/shop/_shop__sources.yml",
+        "meta": {},
+        "source_meta": {},
+        "config": {"meta": {"feed": {"format": "dms", "key": "id", **feed}}},
+        "columns": {name: {"data_type": data_type} for name, data_type in types.items()},
+    }
+
+
+def declared(**feed: Any) -> Feed:
+    found = feed_from_source(source(**feed))
+    assert found is not None
+    return found
+
+
+def test_a_default_dms_feed_needs_two_settings() -> None:
+    feed = declared()
+    assert (feed.name, feed.log, feed.path) == ("shop.orders", "log_shop.orders", "shop/orders")
+    assert (feed.key, feed.header, feed.op_in_load) == (("id",), "none", False)
+
+
+def test_settings_of_the_source_are_defaults_for_its_tables() -> None:
+    node = source(header="load") | {"source_meta": {"feed": {"header": "all", "delimiter": ";"}}}
+    feed = feed_from_source(node)
+    assert feed is not None
+    assert (feed.header, feed.delimiter) == ("load", ";")
+
+
+def test_a_source_without_a_feed_is_none_of_our_business() -> None:
+    assert feed_from_source(source() | {"config": {"meta": {}}}) is None
+
+
+@pytest.mark.parametrize(
+    ("feed", "message"),
+    [
+        (
+            {"format": "dsm"},
+            r"format 'dsm' is unknown: use one of dms, extract. Did you mean 'dms'",
+        ),
+        ({"key": "order_id"}, r"the key column 'order_id' is not among the columns \(id, name\)"),
+        ({"key": []}, r"no key"),
+        ({"sequence": ["lsn"]}, r"the sequence column 'lsn' is not among"),
+        ({"path": "../elsewhere"}, r"must stay below the landing folder"),
+        ({"header": "yes"}, r"header 'yes' is unknown"),
+        ({"delimeter": ";"}, r"setting 'delimeter' is unknown.*Did you mean 'delimiter'"),
+        ({"columns": {"id": "integr"}}, r"column id has the unknown data_type integr"),
+        ({"columns": {"id": "int", "_op": "string"}}, r"names with _ in front are Tidemark's"),
+        ({"columns": {}}, r"no columns are declared"),
+        ({"format": "extract", "sequence": "id"}, r"sequence is not for full extracts"),
+    ],
+)
+def test_a_wrong_setting_is_refused_in_words(feed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        declared(**feed)
+    assert str(caught.value).startswith("models/staging/shop/_shop__sources.yml, shop.orders: ")
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        declared(format="csv", key="nr")
+    assert "format 'csv'" in str(caught.value)
+    assert "'nr'" in str(caught.value)

@@ -1,0 +1,88 @@
+"""Java and jars: what set-up asks of a machine, and what it refuses."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project import REPO
+from tidemark import jars
+from tidemark.errors import SetupError
+
+
+def test_without_java_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, REPO / "python/tidemark/java.py"],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("Java was not found: install Java 17 or newer")
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match="Java 17 or newer is needed, and .* is version 11"):
+        jars.require_java()
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Maven repository in a folder, with one small jar, and an empty cache."""
+    jar = tmp_path / "maven/org/example/thing/1.0/thing-1.0.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"a jar")
+    pom = jar.with_suffix(".pom")
+    pom.write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
+        "<artifactId>thing</artifactId><version>1.0</version></project>"
+    )
+    monkeypatch.setenv("TIDEMARK_MAVEN_MIRROR", (tmp_path / "maven").as_uri() + "/")
+    monkeypatch.setenv("TIDEMARK_JARS", str(tmp_path / "cache"))
+    return jar
+
+
+def lock(monkeypatch: pytest.MonkeyPatch, folder: Path, content: bytes) -> None:
+    (folder / "dbt_project.yml").touch()
+    digest = hashlib.sha256(content).hexdigest()
+    (folder / "jars.lock").write_text(f"# a comment\n{digest}  org.example:thing:1.0\n")
+    monkeypatch.setenv("DBT_PROJECT_DIR", str(folder))
+
+
+def test_a_jar_comes_from_the_mirror_once(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock(monkeypatch, tmp_path, b"a jar")
+    (file,) = jars.install()
+    assert file.read_bytes() == b"a jar"
+    mirror.unlink()
+    assert jars.install() == [file]
+    assert [found.name for found in file.parent.iterdir()] == ["thing-1.0.jar"]
+
+
+def test_a_jar_with_another_checksum_never_enters_the_cache(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock(monkeypatch, tmp_path, b"another jar")
+    with pytest.raises(SetupError, match="has the checksum .* but jars.lock says"):
+        jars.install()
+    with pytest.raises(SetupError, match="Not in the jar cache .*thing-1.0.jar. Run `make setup`"):
+        jars.installed_jars()
+
+
+def test_an_unreachable_repository_is_said_so(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock(monkeypatch, tmp_path, b"a jar")
+    monkeypatch.setenv("TIDEMARK_MAVEN_MIRROR", (tmp_path / "nowhere").as_uri() + "/")
+    with pytest.raises(SetupError, match="Could not fetch thing-1.0.jar"):
+        jars.install()
