@@ -55,5 +55,5 @@ lock: .venv/ready ## Write requirements.lock anew from requirements.in
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 requirements.in --output-file requirements.lock
 
-clean: ## Remove the lake, the landing folder's samples and what was generated
-	rm -rf .tidemark landing target logs dbt_packages
+clean: ## Remove the lake and what was generated; your landing folder stays
+	rm -rf .tidemark target logs dbt_packages

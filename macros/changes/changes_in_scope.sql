@@ -46,7 +46,8 @@ from (
 cross join {{ changes }} as truncates
 
 where
-    truncates._op = 'T'
+    truncates._is_delete
+    and truncates._op = 'T'
     and {{ in_scope | replace('_load_id', 'truncates._load_id') }}
 {% endif %}
 

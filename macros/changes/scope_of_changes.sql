@@ -65,7 +65,7 @@
         from (
             select _order, _changed_at from {{ table }}
             union all
-            select _order, _changed_at from {{ changes }} where _op in ('D', 'T') and _load_id <= {{ watermark }}
+            select _order, _changed_at from {{ changes }} where _is_delete and _load_id <= {{ watermark }}
         )
 
     )
@@ -90,8 +90,8 @@
 
 
 {#
-    Deletes in the log are the tombstones that a change of an absent key is
-    compared with. A history also needs times that go on, and re-derives a key
+    Deletes in the log, a partition of it, are the tombstones that a change of an
+    absent key is compared with. A history also needs times that go on, and re-derives a key
     that comes back after a delete: its last version's number is not among the
     open ones.
 #}
@@ -134,7 +134,7 @@
         from {{ changes }}
 
         where
-            _op = 'D'
+            _is_delete
             and _load_id <= {{ watermark }}
 
     )

@@ -6,7 +6,8 @@
     `ref`, no `return`, nothing that only dbt knows.
 
     Why not a bare cast: it rounds decimals, refuses `+5.0e+02` as an integer
-    (AWS DMS writes floats so), reads `2024` as a date and `10:11:12` as today.
+    (AWS DMS writes floats so), reads `2024` as a date and `10:11:12` as today,
+    and drops the hour of a time that is read as a date.
 #}
 {%- macro cast_text(text, type) -%}
     {%- set type = type | lower -%}
@@ -26,7 +27,13 @@
             try_cast({{ text }} as {{ type }}),
             null
         )
-    {%- elif type in ('date', 'timestamp', 'timestamp_ntz') -%}
+    {%- elif type == 'date' -%}
+        if(
+            trim({{ text }}) rlike '^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ]00:00:00[.0]*)?$',
+            try_cast({{ text }} as date),
+            null
+        )
+    {%- elif type in ('timestamp', 'timestamp_ntz') -%}
         if(
             trim({{ text }}) rlike '^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9:.]+)?( ?(Z|UTC|[+-][0-9:]+))?$',
             try_cast({{ text }} as {{ type }}),

@@ -3,31 +3,53 @@
     model below expects.
 
     Landing refused each text that does not fit its type, with this project's
-    own `cast_text`, so no cast here makes a NULL out of a value. Of a delete
-    only the key is read: a source may leave the other columns empty, or fill
-    them with defaults.
+    own `cast_text`. If the YAML gives a column another type later, and a text
+    in the log does not fit it, the build fails: a value never becomes a NULL.
+    Of a delete only the key is read: a source may leave the other columns
+    empty, or fill them with defaults.
 #}
 {%- macro typed_changes(log, feed) -%}
     select
         {%- for name, type in feed.columns.items() %}
         {%- if name in feed.key or name in feed.sequence %}
-        {{ cast_text('`' ~ name ~ '`', type) }} as `{{ name }}`,
+        {{ _typed(name, type) }} as `{{ name }}`,
         {%- else %}
-        if(_is_delete, null, {{ cast_text('`' ~ name ~ '`', type) }}) as `{{ name }}`,
+        if(_is_delete, null, {{ _typed(name, type) }}) as `{{ name }}`,
         {%- endif %}
         {%- endfor %}
         _op,
+        _is_delete,
         _changed_at,
         named_struct(
             'phase', if(_is_initial, 0, 1),
             'sequence', {{ _sequence(feed) }},
             'file_at', _file_at,
             'file', _file,
-            'position', _position
+            'position', _position,
+            'load_id', _load_id
         ) as _order,
         _load_id
 
     from {{ log }}
+{%- endmacro -%}
+
+
+{%- macro _typed(name, type) -%}
+    {%- if type == 'string' -%}
+        `{{ name }}`
+    {%- else -%}
+        coalesce(
+            {{ cast_text('`' ~ name ~ '`', type) }},
+            if(
+                `{{ name }}` is null,
+                null,
+                raise_error(concat(
+                    '{{ name }} has the text ', `{{ name }}`, ' in ', _file,
+                    ', which does not fit its data_type {{ type }}: correct it in the YAML.'
+                ))
+            )
+        )
+    {%- endif -%}
 {%- endmacro -%}
 
 

@@ -112,7 +112,11 @@ def _parse(content: bytes, layout: Layout) -> tuple[pa.Table, list[tuple[int, st
         good = pa.csv.read_csv(
             io.BytesIO(text),
             read_options=pa.csv.ReadOptions(
-                column_names=names, skip_rows=1 if layout.header else 0, use_threads=False
+                column_names=names,
+                skip_rows=1 if layout.header else 0,
+                use_threads=False,
+                # The file in one block: a record must not be larger than one.
+                block_size=min(max(len(text) + 1, 1 << 20), (1 << 31) - 1),
             ),
             parse_options=pa.csv.ParseOptions(
                 delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=refuse

@@ -44,8 +44,11 @@ def fingerprint(manifest: Any) -> str:
         for name, node in sorted(manifest.nodes.items())
     ]
     macros = [(name, macro.macro_sql) for name, macro in sorted(manifest.macros.items())]
-    sources = [(name, source.to_dict()["columns"]) for name, source in manifest.sources.items()]
-    text = json.dumps([nodes, macros, sorted(sources)], default=str, sort_keys=True)
+    sources = [
+        (name, source.to_dict()["columns"], source.source_meta, source.config.meta)
+        for name, source in manifest.sources.items()
+    ]
+    text = json.dumps([nodes, macros, sorted(sources, key=str)], default=str, sort_keys=True)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 

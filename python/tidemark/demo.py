@@ -1,5 +1,6 @@
 """`make demo`: the samples arrive in two days, and the tables follow."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -27,6 +28,8 @@ REJECTED = (
 
 def run() -> None:
     """Play both days, showing the same rows after each."""
+    # The samples stay out of the folder where the user's own files arrive.
+    os.environ.setdefault("TIDEMARK_LANDING", str(paths.lake_dir() / "landing"))
     print(
         "Tidemark demo: insurance policies and product inventory, as AWS DMS would write them.\n"
         f"The files arrive in {paths.landing_dir()}, the tables are kept in {paths.lake_dir()}."

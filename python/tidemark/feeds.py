@@ -14,6 +14,9 @@ from tidemark.errors import ConfigError
 FORMATS = ("dms", "extract")
 HEADERS = ("none", "load", "all")
 
+# Columns that landing or a history table adds.
+_RESERVED = {"op", "version_key", "valid_from", "valid_to", "is_current", "version_number"}
+
 _TYPE = re.compile(
     r"^(string|boolean|tinyint|smallint|int|integer|bigint|float|double|date|timestamp"
     r"|timestamp_ntz|binary|decimal\(\d+, ?\d+\))$"
@@ -122,8 +125,18 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     for column in columns:
         if not _TYPE.match(column.type):
             check.problems.append(f"column {column.name} has the unknown data_type {column.type}.")
-        if column.name.startswith("_"):
-            check.problems.append(f"column {column.name}: names with _ in front are Tidemark's.")
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", column.name):
+            check.problems.append(
+                f"column '{column.name}': a name starts with a letter and goes on with letters, "
+                "digits and _ (names with _ in front are Tidemark's)."
+            )
+        if column.name.lower() in _RESERVED:
+            check.problems.append(f"column '{column.name}': Tidemark's own columns have that name.")
+    if settings.get("timestamp_column") in known:
+        check.problems.append(
+            f"timestamp_column '{settings['timestamp_column']}' is what DMS adds to the table's "
+            "columns: do not list it among them."
+        )
     for setting in ("key", "sequence"):
         for name in _names(settings.get(setting)):
             if name not in known:

@@ -21,10 +21,13 @@ from tidemark.feeds import Feed
 from tidemark.files import LandedFile
 
 OPERATIONS = ("I", "U", "D")
-# What landing adds to the source's columns; described in models/staging/_staging__docs.md.
+LOAD_OPERATIONS = ("I",)
+# What landing adds to the source's columns; see docs/architecture.md. They stand first, because
+# Delta keeps statistics, by which builds skip files, of a table's first 32 columns only.
 LOG_COLUMNS = (
-    "_op string, _changed_at timestamp, _is_initial boolean, _file_at timestamp, _file string, "
-    "_position bigint, _load_id bigint, _landed_at timestamp, _is_delete boolean"
+    "_load_id bigint, _op string, _is_delete boolean, _is_initial boolean, "
+    "_changed_at timestamp, _file_at timestamp, _file string, _position bigint, "
+    "_landed_at timestamp"
 )
 
 
@@ -232,7 +235,11 @@ def _read(
         .withColumn("_is_delete", F.col("_op") == "D")
         .withColumn("_problem", problem)
         .withColumn(
-            "_raw", F.coalesce("_raw", F.to_csv(F.struct(*[f"`{n}`" for n in layout.fields])))
+            "_raw",
+            F.when(
+                F.col("_position").isNotNull(),
+                F.coalesce("_raw", F.to_csv(F.struct(*[f"`{n}`" for n in layout.fields]))),
+            ),
         )
         .select(
             *[f"`{name}`" for name in feed.column_names],
@@ -262,10 +269,10 @@ def _problems(feed: Feed, kind: str, has_op: bool) -> list[SparkColumn]:
     """What can be wrong with a record, in the order in which it is told."""
     nothing = F.lit(None)
     problems = [_problem(F.col("_reason").isNotNull(), None, nothing, F.col("_reason"))]
-    if kind == "changes" and has_op:
-        op = F.col("Op")
-        known = F.lit(f"unknown operation: one of {', '.join(OPERATIONS)} was expected")
-        problems.append(_problem(op.isNull() | ~op.isin(*OPERATIONS), "Op", op, known))
+    if has_op:
+        op, allowed = F.col("Op"), OPERATIONS if kind == "changes" else LOAD_OPERATIONS
+        unknown = F.lit(f"unknown operation: one of {', '.join(allowed)} was expected")
+        problems.append(_problem(op.isNull() | ~op.isin(*allowed), "Op", op, unknown))
     for name in (*feed.key, *(feed.sequence if kind == "changes" else ())):
         what = "key" if name in feed.key else "sequence"
         column = F.col(f"`{name}`")
@@ -275,7 +282,7 @@ def _problems(feed: Feed, kind: str, has_op: bool) -> list[SparkColumn]:
         fits = F.expr(macros.cast_text(f"`{feed.timestamp_column}`", "timestamp")).isNotNull()
         reason = F.lit("not a timestamp")
         problems.append(_problem(text.isNull() | ~fits, feed.timestamp_column, text, reason))
-    is_delete = F.col("Op") == "D" if has_op else F.lit(False)
+    is_delete = F.col("Op") == "D" if kind == "changes" and has_op else F.lit(False)
     for declared in feed.columns:
         text = F.col(f"`{declared.name}`")
         fits = F.expr(macros.cast_text(f"`{declared.name}`", declared.type)).isNotNull()

@@ -79,6 +79,7 @@ class Ledger:
 
     last_load_id: int = 0
     versions: dict[str, dict[str, set[tuple[int, datetime]]]] = field(default_factory=dict)
+    landed: set[tuple[str, str]] = field(default_factory=set)
     open_plans: dict[str, dict[int, list[LandedFile]]] = field(default_factory=dict)
 
     def knows(self, feed: Feed, file: LandedFile) -> bool:
@@ -99,8 +100,7 @@ class Ledger:
         return self._plan(feed, self.last_load_id, new, True)
 
     def _plan(self, feed: Feed, load_id: int, planned: list[LandedFile], is_new: bool) -> Plan:
-        versions = self.versions.get(feed.name, {})
-        rewritten = frozenset(f.path for f in planned if len(versions.get(f.path, ())) > 1)
+        rewritten = frozenset(f.path for f in planned if (feed.name, f.path) in self.landed)
         return Plan(load_id, tuple(sorted(planned)), rewritten, is_new)
 
 
@@ -125,6 +125,8 @@ def read(spark: SparkSession) -> Ledger:
         book.last_load_id = max(book.last_load_id, row.load_id)
         modified = row.modified.replace(tzinfo=UTC)
         book.versions.setdefault(feed, {}).setdefault(row.file, set()).add((row["size"], modified))
+        if row.status == "landed":
+            book.landed.add((feed, row.file))
         if row.status == "planned":
             file = LandedFile(
                 row.file_at.replace(tzinfo=UTC), row.file, row.kind, row["size"], modified

@@ -28,6 +28,11 @@ def run(
     for entry in landed:
         if entry.note:
             say(f"{entry.feed.name}: {entry.note}")
+        if entry.rejected and entry.feed.format == "extract":
+            say(
+                f"{entry.feed.name}: an extract with rejected rows deletes nothing; what it lacks "
+                "is deleted by the next whole one"
+            )
     say(report.one_line(landed))
     if any(entry.files or entry.set_aside for entry in landed):
         say(report.table(landed))

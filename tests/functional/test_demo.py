@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from selenium import webdriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.project import REPO
@@ -135,23 +136,22 @@ def test_the_documentation_shows_a_model_and_its_lineage(
     wait = WebDriverWait(browser, 30)
 
     def text() -> str:
-        return browser.find_element(By.TAG_NAME, "body").text
+        return str(browser.find_element(By.TAG_NAME, "body").text)
+
+    def visible(selector: str) -> list[WebElement]:
+        found = browser.find_elements(By.CSS_SELECTOR, selector)
+        return [element for element in found if element.is_displayed()]
 
     browser.get(site)
-    wait.until(lambda _: "Tidemark" in text())
-    browser.find_element(By.CSS_SELECTOR, "input[type=search], input[ng-model]").send_keys(
-        "hist_insurance__policies"
-    )
-    link = "a[href*='model.tidemark.hist_insurance__policies']"
-    wait.until(lambda _: browser.find_elements(By.CSS_SELECTOR, link))
-    browser.find_element(By.CSS_SELECTOR, link).click()
+    wait.until(lambda _: "Change feeds become trusted tables" in text())
+    visible("#search")[0].send_keys("hist_insurance__policies")
+    result = "div[ng-repeat^='result in results']"
+    wait.until(lambda _: any("hist_insurance__policies" in e.text for e in visible(result)))
+    next(e for e in visible(result) if "hist_insurance__policies" in e.text).click()
     wait.until(lambda _: "One row per version that a policy ever had" in text())
     assert "Surrogate key of the version" in text()
-    graph = ".launcher, [ng-click*='raph'], .graph-button"
-    browser.find_elements(By.CSS_SELECTOR, graph)[-1].click()
-    wait.until(lambda _: browser.find_elements(By.TAG_NAME, "canvas"))
-    shown = browser.execute_script(
-        "return Array.from(document.querySelectorAll('canvas')).some(c => c.width > 100)"
-    )
-    assert shown
-    browser.save_screenshot(str(REPO / "target" / "lineage.png"))
+
+    visible("a[title='View Lineage Graph']")[0].click()
+    wait.until(lambda _: visible("canvas"))
+    nodes = browser.execute_script("return graph.nodes().map(node => node.data('label'))")
+    assert {"stg_insurance__policies", "fct_policy_value_changes"} <= set(nodes)

@@ -1,0 +1,11 @@
+{#
+    Land what arrived in the landing folder, before the first model of a
+    `dbt build` or `dbt run`. Where Spark is not in dbt's process, this does
+    nothing.
+#}
+{%- macro land_new_files() -%}
+    {%- if execute and flags.WHICH in ('build', 'run') and target.type == 'spark' -%}
+        {%- set summary = adapter.land_new_files(graph.sources.values() | list) -%}
+        {%- if summary -%}{%- do log(summary, info=true) -%}{%- endif -%}
+    {%- endif -%}
+{%- endmacro -%}
