@@ -1,7 +1,7 @@
 """Small cases by name, each with its rule: what arrives in which batch, and the history it gives.
 
-All cases share one table and its builds; the case's name is part of the key. A case that needs a
-table of its own, because it is about a whole load, stands at the end.
+All cases share a table; the case's name is part of the key. Cases about whole files or whole
+loads have tables of their own, at the end; all share four builds.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,29 @@ pytestmark = pytest.mark.functional
 
 COLUMNS = {"name": "string", "k": "string", "part": "string", "x": "string", "y": "string"}
 COLUMNS["seq"] = "bigint"
-BATCHES = 3
+BATCHES = 4
+
+# Tables of their own: their columns, their feed, and in each batch a file's name and its text.
+BACK = {
+    "20240101-000001000.csv": "I,1,a\nU,1,b\nU,1,a\nU,1,b\nU,1,a\nI,2,a\nD,2,\nI,2,a\n"
+    "I,3,a\nD,3,\nI,3,b\nD,3,\n"
+}
+TIMES = {
+    "20240101-000009000.csv": "I,2024-01-01 00:00:01,1,a\nU,2024-01-01 00:00:02,1,b\n"
+    "U,2024-01-01 00:00:02,1,c\n"
+}
+HIDDEN = {
+    "20240101-000000000.csv": "I,2024-01-01 00:00:01,1,a,1\n",
+    "20240101-000001000.csv": "U,2024-01-01 00:00:05,1,b,2\n",
+    "20240101-000002000.csv": "D,2024-01-01 00:00:05,1,,3\n",
+    "20240101-000003000.csv": "I,2024-01-01 00:00:09,1,c,4\n",
+}
+EXTRACTS = {
+    "a.csv": "id,x\n1,a\n2,a\n3,a\n",
+    "b.csv": "id,x\n1,a\n2,a\n3,a\n",
+    "c.csv": "id,x\n1,a\n2,c\n",
+}
+EXTRACTED_AT = {"a.csv": 1_704_067_201, "b.csv": 1_704_067_205, "c.csv": 1_704_067_205}
 
 
 @dataclass(frozen=True)
@@ -145,13 +167,20 @@ def _lines(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def built(module_project: Callable[[], Project]) -> Project:
-    """All cases, built batch by batch, then once more."""
+    """All cases, built batch by batch."""
     project = module_project()
     key = ["name", "k", "part"]
-    project.add("named.cases", COLUMNS, key, sequence=["seq"], timestamp_column="ts")
+    with_seq = {"sequence": ["seq"], "timestamp_column": "ts"}
+    project.add("named.cases", COLUMNS, key, **with_seq)
     model = "models/history/named/hist_named__cases.sql"
     text = (project.folder / model).read_text()
     project.write(model, text.replace("),\n)", "),\n    tracked=['x', 'y'],\n)"))
+    columns = {"id": "int", "x": "string"}
+    project.add("named.back", columns, "id")
+    project.add("named.times", columns, "id", timestamp_column="ts")
+    project.add("named.hidden", {**columns, "seq": "int"}, "id", **with_seq)
+    project.add("named.extracts", columns, "id", format="extract")
+    own = {"back": BACK, "times": TIMES, "hidden": HIDDEN, "extracts": EXTRACTS}
     for batch in range(BATCHES):
         lines = [
             _line(case.name, event)
@@ -159,92 +188,71 @@ def built(module_project: Callable[[], Project]) -> Project:
             if batch < len(case.batches)
             for event in _lines(case.batches[batch])
         ]
-        project.land(f"named/cases/20240101-00000{batch}000.csv", "".join(lines))
+        if lines:
+            project.land(f"named/cases/20240101-00000{batch}000.csv", "".join(lines))
+        for table, files in own.items():
+            for name, content in list(files.items())[batch : batch + 1]:
+                project.land(f"named/{table}/{name}", content, modified=EXTRACTED_AT.get(name))
         project.build()
-    project.build()
     return project
 
 
+@pytest.fixture(scope="module")
+def found(built: Project) -> dict[str, tuple[list[str], list[str]]]:
+    """Of each case the current rows and the versions, written as `Case` writes them."""
+    values = ["name", "k || '/' || part", "concat(nvl(x, 'NULL'), '|', nvl(y, 'NULL'))"]
+    micros = [f"unix_micros({name}) % 60000000" for name in ("valid_from", "valid_to")]
+    current = built.rows("current.cur_named__cases", values, "name, k, part")
+    history = built.rows(
+        "history.hist_named__cases",
+        [*values, *micros, "version_number"],
+        "name, k, part, valid_from",
+    )
+    of_case: dict[str, tuple[list[str], list[str]]] = {case.name: ([], []) for case in CASES}
+    for name, *row in current:
+        of_case[name][0].append(" ".join(row))
+    for name, key, value, start, end, number in history:
+        line = (
+            f"{key} {value} {start / 1e6:.8g} {'-' if end is None else f'{end / 1e6:.8g}'} {number}"
+        )
+        of_case[name][1].append(line)
+    return of_case
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_named_case(built: Project, case: Case) -> None:
-    values = ["k || '/' || part", "concat(nvl(x, 'NULL'), '|', nvl(y, 'NULL'))"]
-    of_case = f"where name = '{case.name}'"
-    micros = "coalesce(nullif(rtrim('0', date_format({0}, 's.SSSSSS')), ''), '-')"
-    times = [f"rtrim('.', {micros.format(name)})" for name in ("valid_from", "valid_to")]
-    history = f"(select * from history.hist_named__cases {of_case})"
-    rows = built.rows(history, [*values, *times, "version_number"], "k, part, valid_from")
-    found = [" ".join(str(value) for value in row) for row in rows]
-    assert found == _lines(case.versions), case.rule
-    current = built.rows(f"(select * from current.cur_named__cases {of_case})", values, "k, part")
-    is_open = [line.split()[:2] for line in _lines(case.versions) if line.split()[3] == "-"]
-    assert [list(row) for row in current] == is_open, "17. current equals the open versions."
+def test_named_case(found: dict[str, tuple[list[str], list[str]]], case: Case) -> None:
+    current, versions = found[case.name]
+    assert versions == _lines(case.versions), case.rule
+    is_open = [line for line in _lines(case.versions) if line.split()[3] == "-"]
+    assert current == [" ".join(line.split()[:2]) for line in is_open], "17. current is history"
 
 
-def test_back_and_forth_within_a_file(project: Project) -> None:
+def _history(built: Project, table: str) -> list[tuple[object, ...]]:
+    """(id, x, from second, to second, version number)."""
+    columns = ["id", "x", "second(valid_from)", "second(valid_to)", "version_number"]
+    return built.rows(f"history.hist_named__{table}", columns, "id, valid_from")
+
+
+def test_back_and_forth_within_a_file(built: Project) -> None:
     """5. The row is that of its last event: a, b, a in one file is two changes, not a copy."""
-    project.add("named.back", {"id": "int", "x": "string"}, "id")
-    project.land(
-        "named/back/20240101-000001000.csv",
-        "I,1,a\nU,1,b\nU,1,a\nU,1,b\nU,1,a\nI,2,a\nD,2,\nI,2,a\nI,3,a\nD,3,\nI,3,b\nD,3,\n",
-    )
-    project.build()
-    assert project.rows("current.cur_named__back", ["id", "x"]) == [(1, "a"), (2, "a")]
-    versions = ["id", "x", "second(valid_from)", "is_current", "version_number"]
-    assert project.rows("history.hist_named__back", versions) == [
-        (1, "a", 1, True, 1),
-        (2, "a", 1, True, 1),
-    ]
+    assert built.rows("current.cur_named__back", ["id", "x"]) == [(1, "a"), (2, "a")]
+    assert _history(built, "back") == [(1, "a", 1, None, 1), (2, "a", 1, None, 1)]
 
 
-def test_commit_times_within_a_file(project: Project) -> None:
+def test_times_within_a_file(built: Project) -> None:
     """11. Changes of one file with times of their own are versions, without a sequence too."""
-    columns = {"id": "int", "x": "string"}
-    project.add("named.times", columns, "id", timestamp_column="ts")
-    project.land(
-        "named/times/20240101-000009000.csv",
-        "I,2024-01-01 00:00:01,1,a\nU,2024-01-01 00:00:02,1,b\nU,2024-01-01 00:00:02,1,c\n",
-    )
-    project.build()
-    versions = ["x", "second(valid_from)", "second(valid_to)", "version_number"]
-    assert project.rows("history.hist_named__times", versions, "valid_from") == [
-        ("a", 1, 2, 1),
-        ("c", 2, None, 2),
-    ]
+    assert _history(built, "times") == [(1, "a", 1, 2, 1), (1, "c", 2, None, 2)]
 
 
-def test_version_numbers_go_on_after_a_hidden_version(project: Project) -> None:
-    """24. The delete hides the second version, at its instant: the next insert is version 2."""
-    columns = {"id": "int", "x": "string", "seq": "int"}
-    project.add("named.hidden", columns, "id", sequence=["seq"], timestamp_column="ts")
-    batches = [
-        "I,2024-01-01 00:00:01,1,a,1\n",
-        "U,2024-01-01 00:00:05,1,b,2\n",
-        "D,2024-01-01 00:00:05,1,,3\n",
-        "I,2024-01-01 00:00:09,1,c,4\n",
-    ]
-    for n, batch in enumerate(batches):
-        project.land(f"named/hidden/20240101-00000{n}000.csv", batch)
-        project.build()
-    versions = ["x", "second(valid_from)", "second(valid_to)", "version_number"]
-    assert project.rows("history.hist_named__hidden", versions, "valid_from") == [
-        ("a", 1, 5, 1),
-        ("c", 9, None, 2),
-    ]
+def test_version_numbers_go_on_after_a_hidden_version(built: Project) -> None:
+    """24. A delete hides the second version, at its instant: the next insert is version 2."""
+    assert _history(built, "hidden") == [(1, "a", 1, 5, 1), (1, "c", 9, None, 2)]
 
 
-def test_extracts_of_one_time(project: Project) -> None:
+def test_extracts_of_one_time(built: Project) -> None:
     """2. Of two extracts of one time the one with the later name counts, in any split."""
-    columns = {"id": "int", "x": "string"}
-    project.add("named.dump", columns, "id", format="extract")
-    project.land("named/dump/a.csv", "id,x\n1,a\n2,a\n3,a\n", modified=1_704_067_201)
-    project.build()
-    project.land("named/dump/b.csv", "id,x\n1,a\n2,a\n3,a\n", modified=1_704_067_205)
-    project.build()
-    project.land("named/dump/c.csv", "id,x\n1,a\n2,c\n", modified=1_704_067_205)
-    project.build()
-    assert project.rows("current.cur_named__dump", ["id", "x"]) == [(1, "a"), (2, "c")]
-    versions = ["id", "x", "second(valid_from)", "second(valid_to)", "version_number"]
-    assert project.rows("history.hist_named__dump", versions, "id, valid_from") == [
+    assert built.rows("current.cur_named__extracts", ["id", "x"]) == [(1, "a"), (2, "c")]
+    assert _history(built, "extracts") == [
         (1, "a", 1, None, 1),
         (2, "a", 1, 5, 1),
         (2, "c", 5, None, 2),
