@@ -14,7 +14,11 @@ from typing import Any
 
 import dbt.adapters.spark.session as spark_session
 from dbt.adapters.base import PythonJobHelper, available
-from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter
+from dbt.adapters.spark.impl import (
+    SCHEMA_NOT_FOUND_MESSAGES,
+    TABLE_OR_VIEW_NOT_FOUND_MESSAGES,
+    SparkAdapter,
+)
 from dbt_common.exceptions import DbtRuntimeError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
@@ -124,8 +128,10 @@ def _list_relations_safely(self: SparkAdapter, schema_relation: Any) -> list[Any
             message = str(error.msg)
             if any(text in message for text in SCHEMA_NOT_FOUND_MESSAGES):
                 return []
-            if "TABLE_OR_VIEW_NOT_FOUND" not in message:
+            if "SHOW TABLE EXTENDED is not supported" in message:
                 return list(_list_relations(self, schema_relation))
+            if not any(text in message for text in TABLE_OR_VIEW_NOT_FOUND_MESSAGES):
+                raise
             time.sleep(0.1 * 2**attempt)
     raise DbtRuntimeError(
         f"The tables of {schema_relation} could not be listed: tables come and go too fast. "
@@ -154,12 +160,24 @@ class SessionPythonJobHelper(PythonJobHelper):  # type: ignore[misc]
         try:
             exec(compile(compiled_code, path, "exec"), {"__name__": path, "spark": spark})
         except Exception as error:
-            frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
-            at = error.lineno if isinstance(error, SyntaxError) else frames[-1].lineno
-            # dbt writes a few lines of its own above the model's.
-            above = compiled_code.partition(self.model["raw_code"].strip())[0].count("\n")
-            line = (at or 0) - above
-            raise DbtRuntimeError(f"{path}, line {line}: {_readable(error)}") from error
+            trace = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in trace if frame.filename == path]
+            what = _readable(error)
+            if not lines and isinstance(error, SyntaxError):
+                lines, what = [error.lineno], f"SyntaxError: {error.msg}"
+            place = self._place(lines[-1] if lines else None, compiled_code)
+            raise DbtRuntimeError(f"{place}: {what}") from error
+
+    def _place(self, compiled_line: int | None, compiled_code: str) -> str:
+        """The model's file, and the line if it is one of the model's own.
+
+        dbt writes a few lines above the model's and many below, which run what the model returns.
+        """
+        path = str(self.model["original_file_path"])
+        code = self.model["raw_code"].strip()
+        above = compiled_code.partition(code)[0].count("\n")
+        line = (compiled_line or 0) - above
+        return f"{path}, line {line}" if 0 < line <= code.count("\n") + 1 else path
 
 
 # --- Errors ---------------------------------------------------------------------------------

@@ -1,12 +1,10 @@
 {#
-    Replaces dbt_expectations' `default__regexp_instr`; seen with dbt_expectations 0.10.9.
-
+    Replaces: dbt_expectations 0.10 `default__regexp_instr`.
     Why: on Spark the default looks at the length of what a regex found, so a regex that finds an
     empty text (`^$`) counts as not found, and it ignores `is_raw` and `flags` but for a warning.
     Spark has a `regexp_instr` of its own, raw literals, and flags inside the regex.
     Reached by the entry `dispatch` in dbt_project.yml.
-
-    Delete when dbt_expectations has a `spark__regexp_instr` that passes the regex cases of
+    Delete when: dbt_expectations has a `spark__regexp_instr` that passes the regex cases of
     tests/functional/expectations/cases.yml.
 #}
 {%- macro spark__regexp_instr(

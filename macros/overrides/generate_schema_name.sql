@@ -2,6 +2,7 @@
     Replaces: dbt-core `generate_schema_name`.
     Why: a layer's folder names its schema (`current`, `history`, `marts`). A
     developer whose profile has a schema of their own gets it as a prefix.
+    Delete when: dbt's own can leave the profile's schema out of the name.
 #}
 {%- macro generate_schema_name(custom_schema_name, node) -%}
     {%- if custom_schema_name is none -%}

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import sys
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,8 @@ WAIT_VARIABLE = "TIDEMARK_WAIT_SECONDS"
 # Open files of the locks that this process holds, by lake: the kernel frees them at exit,
 # also after kill -9.
 _held: dict[Path, IO[str]] = {}
+# To the kernel, two threads that open the file are strangers: they would wait for each other.
+_one_thread = threading.Lock()
 
 
 def hold(lake: Path) -> None:
@@ -24,8 +27,12 @@ def hold(lake: Path) -> None:
     Waits for TIDEMARK_WAIT_SECONDS (default 600) while another process holds it and says who;
     then raises LakeBusyError.
     """
-    if lake in _held:
-        return
+    with _one_thread:
+        if lake not in _held:
+            _held[lake] = _locked_file(lake)
+
+
+def _locked_file(lake: Path) -> IO[str]:
     lake.mkdir(parents=True, exist_ok=True)
     file = (lake / "lock").open("a+")
     wait_seconds = float(os.environ.get(WAIT_VARIABLE, "600"))
@@ -51,7 +58,7 @@ def hold(lake: Path) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     json.dump({"process": os.getpid(), "command": command[:200], "since": now}, file)
     file.flush()
-    _held[lake] = file
+    return file
 
 
 def _holder(file: IO[str]) -> str:

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ from tidemark import jars, lock, paths
 # Spark and Python must agree on what a timestamp without a zone means.
 os.environ["TZ"] = "UTC"
 time.tzset()
+
+# dbt's threads ask for the session all at once.
+_one_thread = threading.Lock()
 
 
 def settings() -> dict[str, str]:
@@ -37,9 +41,12 @@ def get() -> SparkSession:
     A host that runs a session already (a Glue job, a notebook) keeps its own.
     Raises SetupError without Java or jars, LakeBusyError while another process has the lake.
     """
-    running = SparkSession.getActiveSession() or getattr(SparkSession, "_instantiatedSession", None)
-    if running is not None:
-        return running
+    with _one_thread:
+        running = SparkSession.getActiveSession()
+        return running or getattr(SparkSession, "_instantiatedSession", None) or _start()
+
+
+def _start() -> SparkSession:
     jars.require_java()
     lock.hold(paths.lake_dir())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
