@@ -40,7 +40,7 @@ lint: setup ## Check style and types: SQL, Python, YAML
 	@$(BIN)/ruff check --quiet python tests examples models bench
 	@$(BIN)/mypy
 	@$(BIN)/python -m tests.lint
-	@TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --disable-progress-bar --processes 1 models macros tests/generic tests/singular
+	@TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1 models tests/singular
 
 test: lint ## Lint, then the tests that protect users most
 	@$(PYTEST) -m 'not slow'

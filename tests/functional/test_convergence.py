@@ -3,7 +3,7 @@
 Many small random cases share each table (the case's number is part of the key), so that a few
 builds try hundreds of them. Every table is compared with tests/oracle.py after every build.
 
-TIDEMARK_CASES=n tries n cases, TIDEMARK_SEED=n repeats the cases of an earlier run.
+TIDEMARK_CASES=n tries n cases, TIDEMARK_SEED=n other ones; the same seed gives the same cases.
 """
 
 import os
@@ -25,7 +25,7 @@ from tests.project import Project
 pytestmark = pytest.mark.functional
 
 CASES = int(os.environ.get("TIDEMARK_CASES", "240"))
-SEED = int(os.environ.get("TIDEMARK_SEED", "0")) or random.randrange(1, 10**6)
+SEED = int(os.environ.get("TIDEMARK_SEED", "7"))
 
 BATCHES = 3
 FILES = 3
