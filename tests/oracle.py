@@ -1,4 +1,4 @@
-"""What the tables must hold, by the rules of the semantics that docs/architecture.md names: plain Python, no Spark.
+"""What the tables must hold, in plain Python, written rule by rule: no Spark.
 
 Nothing here is shared with the macros: the two agree only when both follow the rules. Times are
 whole microseconds since 1970.
