@@ -137,11 +137,26 @@
             _is_delete
             and _load_id <= {{ watermark }}
 
+    ),
+
+    newest_known as (
+
+        select
+            {{ key }},
+            max(known_until) as known_until,
+            max_by(known_at, known_until) as known_at
+
+        from known
+
+        left semi join new_keys using ({{ key }})
+
+        group by {{ key }}
+
     )
 
     select 1
 
-    from known
+    from newest_known
 
     inner join new_keys using ({{ key }})
 

@@ -24,7 +24,9 @@ def test_changes_become_tables(project: Project) -> None:
         (4, "four", "4.00"),
     ]
     assert project.rows(
-        "tidemark.dead_letter", ["position", "column", "value", "reason"], "position"
+        "tidemark.dead_letter where source_name = 'first'",
+        ["position", "column", "value", "reason"],
+        "position",
     ) == [
         (5, "amount", "a lot", "not a decimal(9, 2)"),
         (6, "Op", "X", "unknown operation: one of I, U, D was expected"),
