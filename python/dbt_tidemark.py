@@ -6,6 +6,7 @@ tests/python/test_replaced_parts.py fails when a replaced part changes upstream.
 
 import datetime
 import logging
+import re
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -74,17 +75,25 @@ def _fetchall(self: spark_session.Cursor) -> list[Any] | None:
 
 
 def _readable(error: Exception) -> str:
-    """Spark's message without its Java stack and its query plan."""
-    text = str(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
+    """Spark's message without its Java stack and its query plan.
+
+    Where it has the stack alone to say why ("Job aborted"), the innermost cause is kept.
+    """
+    if isinstance(error, PySparkException):
+        text, causes = str(error), []
+    else:
+        text = f"{type(error).__name__}: {error}"
+        causes = re.findall(r"^Caused by: .*?(?=\n\tat |\Z)", text, re.DOTALL | re.MULTILINE)
     for rest in ("\n\tat ", "\n\nJVM stacktrace", ";\n'"):
         text = text.split(rest)[0]
-    return text.strip()
+    return "\n".join([text.strip(), *causes[-1:]])
 
 
 def _literal(cls: type, value: Any) -> str:
     """Replaces SessionConnectionWrapper._fix_binding: a seed's value as an SQL literal.
 
     dbt-spark writes NULL as 'None', breaks on quotes and sends numbers through a float.
+    A dollar is written as its number: Spark takes `${name}` for a setting, also within a literal.
     """
     if value is None:
         return "null"
@@ -98,8 +107,8 @@ def _literal(cls: type, value: Any) -> str:
         return f"timestamp'{value.isoformat(sep=' ')}'"
     if isinstance(value, datetime.date):
         return f"date'{value.isoformat()}'"
-    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"'{escaped}'"
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return "'" + text.replace("$", "\\u0024") + "'"
 
 
 # --- Relations ------------------------------------------------------------------------------
@@ -154,30 +163,23 @@ class SessionPythonJobHelper(PythonJobHelper):  # type: ignore[misc]
             )
 
     def submit(self, compiled_code: str) -> None:
-        """Execute the model's code; an error names the model's file and line."""
+        """Execute the model's code; an error names the model's file and, if it has one, its line.
+
+        dbt writes blank lines above the model's code, and below it what runs the model.
+        """
         path = self.model["original_file_path"]
         spark = session.get().newSession()
         try:
-            exec(compile(compiled_code, path, "exec"), {"__name__": path, "spark": spark})
+            code = compile(compiled_code.lstrip(), path, "exec")
+            exec(code, {"__name__": path, "spark": spark})
         except Exception as error:
             trace = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in trace if frame.filename == path]
-            what = _readable(error)
+            lines = [frame.lineno or 0 for frame in trace if frame.filename == path]
             if not lines and isinstance(error, SyntaxError):
-                lines, what = [error.lineno], f"SyntaxError: {error.msg}"
-            place = self._place(lines[-1] if lines else None, compiled_code)
-            raise DbtRuntimeError(f"{place}: {what}") from error
-
-    def _place(self, compiled_line: int | None, compiled_code: str) -> str:
-        """The model's file, and the line if it is one of the model's own.
-
-        dbt writes a few lines above the model's and many below, which run what the model returns.
-        """
-        path = str(self.model["original_file_path"])
-        code = self.model["raw_code"].strip()
-        above = compiled_code.partition(code)[0].count("\n")
-        line = (compiled_line or 0) - above
-        return f"{path}, line {line}" if 0 < line <= code.count("\n") + 1 else path
+                lines = [error.lineno or 0]
+            own = lines and lines[-1] <= len(self.model["raw_code"].strip().splitlines())
+            place = f"{path}, line {lines[-1]}" if own else path
+            raise DbtRuntimeError(f"{place}: {_readable(error)}") from error
 
 
 # --- Errors ---------------------------------------------------------------------------------

@@ -1,0 +1,145 @@
+"""The guard of everything that replaces a part of dbt-core, dbt-spark or PySpark.
+
+The parts are pinned as they were when their replacement was written.
+"""
+
+import ast
+import hashlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import dbt_tidemark
+from tests.project import REPO
+
+OVERRIDES = sorted((REPO / "macros" / "overrides").glob("*.sql"))
+
+PINNED = {
+    "dbt.adapters.spark.impl.SparkAdapter.default_python_submission_method": (
+        "354b3ac4b69f2f7496cf6f5cf8abf678f25cffa9985b9177db9028dcd9199f8f"
+    ),
+    "dbt.adapters.spark.impl.SparkAdapter.list_relations_without_caching": (
+        "24ff05b98698f3c465d9242bf84ad79a54ed408d2010a030d823a856dc2b89ef"
+    ),
+    "dbt.adapters.spark.impl.SparkAdapter.python_submission_helpers": (
+        "ed36149d843731671615cd68d014ebde14fb0f67e81e97fdc4172a2e497fc4f9"
+    ),
+    "dbt.adapters.spark.session.Connection.__init__": (
+        "57e9c52356c6b1982e7e090d4d82f5286882a385c166a729b38646a04fecae10"
+    ),
+    "dbt.adapters.spark.session.Connection.cursor": (
+        "eb3ba0d62e5e32292cade3966f497aef51ced561cdcaa760d31bde0cca82eb40"
+    ),
+    "dbt.adapters.spark.session.Cursor.execute": (
+        "a9ed901c0957fd930b467bbf05056b85f4d7220b19a7adcb74878331499af98f"
+    ),
+    "dbt.adapters.spark.session.Cursor.fetchall": (
+        "812870adcb97f870addacbe66d779268c77113778e48039befe704a1c0f56246"
+    ),
+    "dbt.adapters.spark.session.SessionConnectionWrapper._fix_binding": (
+        "70733eb6c9a8e3c3922fe7ebbda04402067d4e57d0af9a155231fca65e076bf9"
+    ),
+    "generate_schema_name": ("979a03c08f2bb346f0528c8a12051b2417ab55d09de2b3c35ff5e1a6138c4762"),
+    "pyspark.errors.exceptions.captured.CapturedException.getMessage": (
+        "95a17673870919eaf4b3e7fb860f64e171ace49fba14d195ae47e04773bf8624"
+    ),
+    "spark__get_columns_in_relation": (
+        "2ac94b02108b6927669e5e5c5ee7c2b31b4d445f497b4082308db3dbcab9d754"
+    ),
+    "spark__get_merge_sql": ("98f8b457ac11a55e10284234ea28cf06912252d0caaaf669a26021080c67103d"),
+    "spark__snapshot_merge_sql": (
+        "3a0f421e4ef58536de4465d92a1ea331030c63056a93a85eab6cb4de60973f47"
+    ),
+}
+
+
+def function_in_class(owner: type, name: str) -> str | None:
+    """A method's text in the installed file, which the replacement has not touched."""
+    text = textwrap.dedent(inspect.getsource(owner))
+    (definition,) = ast.parse(text).body
+    assert isinstance(definition, ast.ClassDef)
+    for item in definition.body:
+        if isinstance(item, ast.FunctionDef) and item.name == name:
+            return ast.get_source_segment(text, item)
+    return None
+
+
+def replaced_functions() -> Iterator[tuple[str, str]]:
+    """Name and original text of what `_install` of dbt_tidemark.py assigns, if it existed."""
+    for statement in ast.walk(ast.parse(inspect.getsource(dbt_tidemark._install))):
+        if not isinstance(statement, ast.Assign):
+            continue
+        (target,) = statement.targets
+        assert isinstance(target, ast.Attribute)
+        owner = eval(ast.unparse(target.value), vars(dbt_tidemark))
+        original = function_in_class(owner, target.attr)
+        if original is not None:
+            yield f"{owner.__module__}.{owner.__qualname__}.{target.attr}", original
+
+
+def installed_macro(name: str) -> str:
+    """A macro's text in the installed dbt-spark or dbt-core."""
+    spec = find_spec("dbt")
+    assert spec and spec.submodule_search_locations
+    pattern = re.compile(rf"{{%-?\s*macro {name}\(.*?endmacro\s*-?%}}", re.DOTALL)
+    for package in ("spark", "global_project"):
+        for root in spec.submodule_search_locations:
+            for file in sorted((Path(root) / "include" / package / "macros").rglob("*.sql")):
+                if found := pattern.search(file.read_text()):
+                    return found[0]
+    raise AssertionError(f"No installed macro is named {name}")
+
+
+def header(override: Path) -> str:
+    """The comment that an override starts with."""
+    text, _, _ = override.read_text().partition("#}")
+    return text
+
+
+def replaced_macros() -> Iterator[tuple[str, str]]:
+    """Name and original text of what macros/overrides replace.
+
+    Not those of dbt_expectations: tests/functional/expectations/cases.yml says what they must do.
+    """
+    for override in OVERRIDES:
+        if not override.name.startswith("dbt_expectations__"):
+            match = re.search(r"Replaces:[^`]*`(\w+)`", header(override))
+            assert match, override
+            yield match[1], installed_macro(match[1])
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+FUNCTIONS = dict(replaced_functions())
+MACROS = dict(replaced_macros())
+
+
+@pytest.mark.parametrize("part", [*FUNCTIONS, *MACROS])
+def test_a_replaced_part_is_as_it_was_when_it_was_replaced(part: str) -> None:
+    original = FUNCTIONS.get(part) or MACROS[part]
+    ours = f"macros/overrides/{part}.sql" if part in MACROS else "python/dbt_tidemark.py"
+    if digest(original) != PINNED.get(part):
+        pytest.fail(
+            f"{part} is not what it was when {ours} replaced it. Compare the two: what is new "
+            "there may be missing in ours, or ours may not be needed any more. When ours is right, "
+            f"pin the new digest in {Path(__file__).name}: {digest(original)}\n"
+            f"The part is now:\n{original}",
+            pytrace=False,
+        )
+
+
+def test_every_pin_is_of_a_part_that_is_replaced() -> None:
+    assert set(PINNED) == {*FUNCTIONS, *MACROS}
+
+
+@pytest.mark.parametrize("override", OVERRIDES, ids=lambda file: file.stem)
+def test_an_override_says_what_it_replaces_why_and_until_when(override: Path) -> None:
+    assert override.read_text().startswith("{#\n    Replaces: ")
+    assert re.search(r"Replaces: .*Why: .*Delete when: ", header(override), re.DOTALL)
