@@ -6,7 +6,6 @@ tests/python/test_replaced_parts.py fails when a replaced part changes upstream.
 
 import datetime
 import logging
-import re
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,6 @@ from dbt.adapters.spark.impl import (
     SparkAdapter,
 )
 from dbt_common.exceptions import DbtRuntimeError
-from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from tidemark import hook, session
@@ -61,7 +59,7 @@ def _execute(self: spark_session.Cursor, sql: str, *parameters: Any) -> None:
     try:
         self._df = self.spark.sql(statement)
     except Exception as error:
-        raise DbtRuntimeError(_readable(error)) from error
+        raise DbtRuntimeError(session.readable(error)) from error
 
 
 def _fetchall(self: spark_session.Cursor) -> list[Any] | None:
@@ -70,23 +68,8 @@ def _fetchall(self: spark_session.Cursor) -> list[Any] | None:
         try:
             self._rows = self._df.collect()
         except Exception as error:
-            raise DbtRuntimeError(_readable(error)) from error
+            raise DbtRuntimeError(session.readable(error)) from error
     return self._rows  # type: ignore[no-any-return]
-
-
-def _readable(error: Exception) -> str:
-    """Spark's message without its Java stack and its query plan.
-
-    Where it has the stack alone to say why ("Job aborted"), the innermost cause is kept.
-    """
-    if isinstance(error, PySparkException):
-        text, causes = str(error), []
-    else:
-        text = f"{type(error).__name__}: {error}"
-        causes = re.findall(r"^Caused by: .*?(?=\n\tat |\Z)", text, re.DOTALL | re.MULTILINE)
-    for rest in ("\n\tat ", "\n\nJVM stacktrace", ";\n'"):
-        text = text.split(rest)[0]
-    return "\n".join([text.strip(), *causes[-1:]])
 
 
 def _literal(cls: type, value: Any) -> str:
@@ -179,7 +162,7 @@ class SessionPythonJobHelper(PythonJobHelper):  # type: ignore[misc]
                 lines = [error.lineno or 0]
             own = lines and lines[-1] <= len(self.model["raw_code"].strip().splitlines())
             place = f"{path}, line {lines[-1]}" if own else path
-            raise DbtRuntimeError(f"{place}: {_readable(error)}") from error
+            raise DbtRuntimeError(f"{place}: {session.readable(error)}") from error
 
 
 # --- Errors ---------------------------------------------------------------------------------

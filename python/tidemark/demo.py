@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from tidemark import paths, query, runs, session
+from tidemark import paths, query, runs
 
 POLICIES = (
     "select policy_id, expiry_date, region_name, insured_value, flood_coverage "
@@ -70,5 +70,4 @@ def _arrive(samples: Path, landing: Path) -> int:
 
 
 def _show(title: str, statement: str) -> None:
-    session.get()
     print(f"\n{title}\n{query.as_table(query.rows(statement))}")

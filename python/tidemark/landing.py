@@ -36,7 +36,6 @@ class Landed:
     """What one run landed of one table."""
 
     feed: Feed
-    load_id: int | None = None
     files: int = 0
     rows: int = 0
     rejected: int = 0
@@ -45,7 +44,6 @@ class Landed:
 
     def add(self, plan: ledger.Plan, outcome: ledger.Outcome) -> None:
         """Count one plan that was carried out."""
-        self.load_id = plan.load_id
         self.files += len(plan.files) - len(outcome.set_aside)
         self.rows += outcome.total_rows
         self.rejected += sum(outcome.rejected.values())
@@ -102,7 +100,7 @@ def _create_log(spark: SparkSession, feed: Feed) -> None:
         columns = ", ".join(f"`{name}` string" for name in feed.column_names)
         # Deletes in files of their own: they are a table's tombstones, and looked up as such.
         spark.sql(
-            f"create table {log} ({columns}, {LOG_COLUMNS}) using delta partitioned by (_is_delete)"
+            f"create table {log} ({LOG_COLUMNS}, {columns}) using delta partitioned by (_is_delete)"
         )
 
 

@@ -24,7 +24,7 @@ def rows(statement: str) -> DataFrame:
     try:
         return session.get().sql(statement)
     except PySparkException as error:
-        raise QueryError(str(error).split(";\n'")[0].split("\n\nJVM stacktrace")[0]) from error
+        raise QueryError(session.readable(error)) from error
 
 
 def as_table(frame: DataFrame) -> str:
@@ -48,7 +48,7 @@ def print_rows(statement: str, output: str) -> None:
             for row in frame.toLocalIterator():
                 print(json.dumps(row.asDict(recursive=True), default=str, ensure_ascii=False))
     except PySparkException as error:
-        raise QueryError(str(error).split("\n\tat ")[0]) from error
+        raise QueryError(session.readable(error)) from error
 
 
 def _text(value: Any) -> str:

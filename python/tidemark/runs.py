@@ -36,7 +36,8 @@ def run(
     say(report.one_line(landed))
     if any(entry.files or entry.set_aside for entry in landed):
         say(report.table(landed))
-    loads, changed = _pending(spark, feeds, project)
+    newest = _newest_loads(spark)
+    loads, changed = _pending(spark, feeds, newest, project)
     if changed or build_all:
         say("Building everything" + ("." if build_all else ": the project has changed."))
         dbt.build(quiet=quiet)
@@ -46,7 +47,7 @@ def run(
     else:
         say("Nothing to build: every table has its newest load.")
         return landed
-    _remember(spark, feeds, project, run_id)
+    _remember(spark, feeds, newest, project, run_id)
     return landed
 
 
@@ -58,7 +59,9 @@ def _newest_loads(spark: SparkSession) -> dict[str, int]:
     return {f"{row.source_name}.{row.table_name}": row.load_id for row in rows}
 
 
-def _pending(spark: SparkSession, feeds: list[Feed], project: str) -> tuple[set[str], bool]:
+def _pending(
+    spark: SparkSession, feeds: list[Feed], newest: dict[str, int], project: str
+) -> tuple[set[str], bool]:
     """The tables with a load that is not built, and whether the project has changed."""
     built = {
         f"{row.source_name}.{row.table_name}": (row.load_id, row.project)
@@ -68,7 +71,6 @@ def _pending(spark: SparkSession, feeds: list[Feed], project: str) -> tuple[set[
             "group by source_name, table_name"
         ).collect()
     }
-    newest = _newest_loads(spark)
     pending = {
         feed.name for feed in feeds if newest.get(feed.name, 0) > built.get(feed.name, (0, ""))[0]
     }
@@ -76,8 +78,9 @@ def _pending(spark: SparkSession, feeds: list[Feed], project: str) -> tuple[set[
     return pending, changed
 
 
-def _remember(spark: SparkSession, feeds: list[Feed], project: str, run_id: str) -> None:
-    newest = _newest_loads(spark)
+def _remember(
+    spark: SparkSession, feeds: list[Feed], newest: dict[str, int], project: str, run_id: str
+) -> None:
     now = datetime.now(UTC)
     rows = [
         (feed.source, feed.table, newest.get(feed.name, 0), project, run_id, now) for feed in feeds

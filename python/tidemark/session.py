@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidemark import jars, lock, paths
@@ -84,6 +86,16 @@ def _stderr_to(log: Path) -> Iterator[None]:
             print("\n".join(log.read_text().splitlines()[-15:]), file=sys.stderr)
 
 
-def warehouse() -> Path:
-    """Where the embedded lake keeps its tables."""
-    return paths.lake_dir() / "warehouse"
+def readable(error: Exception) -> str:
+    """Spark's message without its Java stack and its query plan.
+
+    Where it has the stack alone to say why ("Job aborted"), the innermost cause is kept.
+    """
+    if isinstance(error, PySparkException):
+        text, causes = str(error), []
+    else:
+        text = f"{type(error).__name__}: {error}"
+        causes = re.findall(r"^Caused by: .*?(?=\n\tat |\Z)", text, re.DOTALL | re.MULTILINE)
+    for rest in ("\n\tat ", "\n\nJVM stacktrace", ";\n'"):
+        text = text.split(rest)[0]
+    return "\n".join([text.strip(), *causes[-1:]])
