@@ -25,11 +25,15 @@ class Event:
     file: str
     position: int
     is_initial: bool = False
+    generation: int = 0
+    left_out: frozenset[str] = frozenset()
 
     @property
     def turn(self) -> tuple[Any, ...]:
-        """Rules 1 and 18: what orders events; those of one turn are a tie."""
-        return (1, self.sequence) if not self.is_initial else (0,)
+        """Rules 1, 18 and 19: what orders events; those of one turn are a tie."""
+        if self.is_initial:
+            return (2 * self.generation,)
+        return (2 * self.generation + 1, self.sequence)
 
     @property
     def place(self) -> tuple[Any, ...]:
@@ -51,6 +55,7 @@ class Version:
     valid_from: int
     valid_to: int | None
     version_number: int
+    is_deleted: bool = False
 
 
 def stories(events: Iterable[Event]) -> dict[Key, list[Event]]:
@@ -64,7 +69,7 @@ def stories(events: Iterable[Event]) -> dict[Key, list[Event]]:
     # Rule 8: a truncate deletes every key; what is later by rule 1 stays by itself.
     for key, own in of_key.items():
         own.extend(replace(truncate, key=key) for truncate in truncates)
-    return {key: _without_copies(sorted(own, key=_place)) for key, own in of_key.items()}
+    return {key: _whole(_without_copies(sorted(own, key=_place))) for key, own in of_key.items()}
 
 
 def _place(event: Event) -> tuple[Any, ...]:
@@ -75,10 +80,25 @@ def _without_copies(ordered: Sequence[Event]) -> list[Event]:
     """Rule 3: of equal events only the first in order counts. Rule 7: a delete is its key."""
     kept: list[Event] = []
     for event in ordered:
-        same = (event.op, event.turn, None if event.is_delete else event.row)
-        if all(same != (e.op, e.turn, None if e.is_delete else e.row) for e in kept):
+        if all(_content(event) != _content(other) for other in kept):
             kept.append(event)
     return kept
+
+
+def _content(event: Event) -> tuple[Any, ...]:
+    row = None if event.is_delete else (event.row, event.left_out)
+    return (event.op, event.turn, row)
+
+
+def _whole(story: Sequence[Event]) -> list[Event]:
+    """Rule 21: what an event leaves out is as in the event before it, if that is no delete."""
+    whole: list[Event] = []
+    before: Values = {}
+    for event in story:
+        left_out = {name: before.get(name) for name in event.left_out}
+        whole.append(event if event.is_delete else replace(event, row={**event.row, **left_out}))
+        before = {} if event.is_delete else whole[-1].row
+    return whole
 
 
 def current(events: Iterable[Event]) -> dict[Key, Values]:
@@ -87,8 +107,13 @@ def current(events: Iterable[Event]) -> dict[Key, Values]:
     return {key: event.row for key, event in last.items() if not event.is_delete}
 
 
-def history(events: Iterable[Event], tracked: Sequence[str]) -> list[Version]:
-    """Rules 11 to 16: every version of every key, each key's in order."""
+def history(
+    events: Iterable[Event], tracked: Sequence[str], show_deletes: bool = False
+) -> list[Version]:
+    """Rules 11 to 16: every version of every key, each key's in order.
+
+    With `show_deletes`, a time without the row is a version, too: it shows the last values.
+    """
     versions: list[Version] = []
     for key, story in stories(events).items():
         number = 0
@@ -97,13 +122,17 @@ def history(events: Iterable[Event], tracked: Sequence[str]) -> list[Version]:
             if event.is_delete:
                 if is_open:
                     versions[-1].valid_to = at
+                    if show_deletes:
+                        number += 1
+                        row = versions[-1].row
+                        versions.append(Version(key, row, at, None, number, is_deleted=True))
                 is_open = False
                 continue
             if is_open and _alike(versions[-1].row, event.row, tracked):
                 # Rule 13: one version that shows the latest values and starts at the first.
                 versions[-1].row = event.row
                 continue
-            if is_open:
+            if number and (is_open or show_deletes):
                 versions[-1].valid_to = at
             number += 1
             versions.append(Version(key, event.row, at, None, number))

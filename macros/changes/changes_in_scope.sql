@@ -5,14 +5,29 @@
 {%- macro changes_in_scope(changes, feed, table, scope) -%}
 
 {%- set key = feed.key | join(', ') -%}
-{%- set event -%}
-    {%- for name in feed.columns %}`{{ name }}`, {% endfor -%}
-    _op, _changed_at, _order, _load_id
-{%- endset -%}
 {%- set newer = '_load_id > ' ~ scope.watermark -%}
 {%- set in_scope = {'in_order': newer, 'nothing': 'false'}.get(scope.kind, 'true') -%}
+{%- set order = '_order' -%}
+{%- if scope.until is defined -%}
+    {%- set in_scope = '_load_id <= ' ~ scope.until -%}
+    {%- set order = order_as_of(feed, scope.until) ~ ' as _order' -%}
+{%- endif -%}
 
-select {{ event }}
+select
+    {%- for name in feed.columns %}
+    `{{ name }}`,
+    {%- endfor %}
+    {%- if feed.partial %}
+    _left_out,
+    {%- endif %}
+    _op,
+    _changed_at,
+    {{ order | indent(4) }},
+    _load_id,
+    _landed_at
+    {%- if feed.has_generations %},
+    _after_reloads
+    {%- endif %}
 
 from {{ changes }}
 {% if scope.kind == 'whole_story' %}
@@ -21,34 +36,54 @@ left semi join (select {{ key }} from {{ changes }} where {{ newer }}) as touche
 where
     _op <> 'T'
     and {{ in_scope }}
-{% if feed.has_truncates %}
+{% if scope.truncates %}
 union all
 
 select
     {%- for name, type in feed.columns.items() %}
     {% if name in feed.key %}every_key.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
     {%- endfor %}
+    {%- if feed.partial %}
+    cast(array() as array<string>) as _left_out,
+    {%- endif %}
     'D' as _op,
     truncates._changed_at,
     truncates._order,
-    truncates._load_id
+    truncates._load_id,
+    truncates._landed_at
+    {%- if feed.has_generations %},
+    truncates._after_reloads
+    {%- endif %}
 
 from (
+    {%- if scope.kind == 'whole_story' %}
+    select {{ key }} from {{ changes }} where _op <> 'T' and {{ newer }} group by {{ key }}
+    {%- elif scope.kind == 'in_order' %}
     select {{ key }} from {{ changes }} where _op <> 'T' and {{ in_scope }}
-    {%- if scope.kind == 'in_order' %}
     union
     select {{ key }} from {{ table }}
     {%- else %}
-    group by {{ key }}
+    select {{ key }} from {{ changes }} where _op <> 'T' and {{ in_scope }} group by {{ key }}
     {%- endif %}
 ) as every_key
 
-cross join {{ changes }} as truncates
+cross join (
+    select
+        _changed_at,
+        {{ order | indent(8) }},
+        _load_id,
+        _landed_at
+        {%- if feed.has_generations %},
+        _after_reloads
+        {%- endif %}
 
-where
-    truncates._is_delete
-    and truncates._op = 'T'
-    and {{ in_scope | replace('_load_id', 'truncates._load_id') }}
+    from {{ changes }}
+
+    where
+        _is_delete
+        and _op = 'T'
+        and {{ in_scope }}
+) as truncates
 {% endif %}
 
 {%- endmacro -%}

@@ -4,27 +4,23 @@
     whichever arrived first.
 #}
 {%- macro first_copies(changes, feed, also=[]) -%}
-    select
+    {%- set same -%}
         {%- for name in feed.columns %}
         `{{ name }}`,
         {%- endfor %}
+        {%- for name in (['_left_out'] if feed.partial else []) + also %}
+        {{ name }},
+        {%- endfor %}
+    {%- endset -%}
+    select {{- same }}
         _op,
         min_by(_changed_at, _order) as _changed_at,
         min(_order) as _order,
-        {%- for name in also %}
-        {{ name }},
-        {%- endfor %}
         min_by(_load_id, _order) as _load_id
 
     from {{ changes }}
 
-    group by
-        {%- for name in feed.columns %}
-        `{{ name }}`,
-        {%- endfor %}
-        {%- for name in also %}
-        {{ name }},
-        {%- endfor %}
+    group by {{- same }}
         _op,
         _order.phase,
         _order.sequence

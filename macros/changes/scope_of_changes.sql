@@ -3,7 +3,8 @@
     written: the SQL then holds only what this build needs.
 
     Returns a mapping with `watermark`, the newest load that the table has
-    applied, and `kind`:
+    applied; `truncates`, whether the changes in scope may hold a truncate;
+    `ever_truncated`, whether any change may be one; and `kind`:
       everything   first build, full refresh, or a late truncate
       nothing      no newer load
       in_order     newer loads only: each of their changes is newer than all
@@ -15,43 +16,62 @@
     table goes on from what it holds. It may fall behind (a load that changed
     nothing leaves no trace); applying a load again changes nothing.
 #}
-{%- macro scope_of_changes(changes, feed, table, with_times=false) -%}
+{%- macro scope_of_changes(changes, feed, table, with_times=false, can_go_on=true) -%}
 
     {%- if not execute or not is_incremental() -%}
-        {%- do return({'kind': 'everything', 'watermark': 0}) -%}
+        {%- do return(
+            {'kind': 'everything', 'watermark': 0, 'truncates': true, 'ever_truncated': true}
+        ) -%}
     {%- endif -%}
 
-    {%- set loads = run_query(
-        'select (select coalesce(max(_load_id), 0) from ' ~ table ~ ') as applied, '
-        ~ '(select coalesce(max(_load_id), 0) from ' ~ changes ~ ') as landed'
-    ) -%}
+    {%- set loads = run_query(_loads_known(changes, table)) -%}
     {%- set watermark = loads.columns['applied'].values()[0] | int -%}
+    {%- set last_truncate = loads.columns['last_truncate'].values()[0] | int -%}
+    {%- set ever_truncated = last_truncate > 0 -%}
+    {%- set scope = {
+        'kind': 'everything',
+        'watermark': watermark,
+        'truncates': ever_truncated,
+        'ever_truncated': ever_truncated,
+    } -%}
     {%- if loads.columns['landed'].values()[0] | int <= watermark -%}
-        {%- do return({'kind': 'nothing', 'watermark': watermark}) -%}
+        {%- do scope.update({'kind': 'nothing', 'truncates': false}) -%}
+        {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set late_changes -%}
-        {%- if feed.has_truncates -%}
-            {{ _late_loads(changes, table, watermark, with_times) }}
-        {%- else -%}
-            {{ _late_keys(changes, feed.key | join(', '), table, watermark, with_times) }}
+    {%- if last_truncate > watermark -%}
+        {#- Of a reload not even the changes that are known stay where they are in the order. -#}
+        {%- if can_go_on and not feed.has_generations
+            and run_query(_late_loads(changes, table, watermark, with_times)).rows | length == 0 -%}
+            {%- do scope.update({'kind': 'in_order'}) -%}
         {%- endif -%}
-    {%- endset -%}
-    {%- if run_query(late_changes).rows | length == 0 -%}
-        {%- do return({'kind': 'in_order', 'watermark': watermark}) -%}
+    {%- elif can_go_on
+        and run_query(_late_keys(changes, feed.key | join(', '), table, scope, with_times)).rows | length == 0 -%}
+        {%- do scope.update({'kind': 'in_order', 'truncates': false}) -%}
+    {%- else -%}
+        {%- do scope.update({'kind': 'whole_story'}) -%}
     {%- endif -%}
-    {%- do return({
-        'kind': 'everything' if feed.has_truncates else 'whole_story',
-        'watermark': watermark,
-    }) -%}
+    {%- do return(scope) -%}
 
 {%- endmacro -%}
 
 
+{%- macro _loads_known(changes, table) -%}
+    select
+        (select coalesce(max(_load_id), 0) from {{ table }}) as applied,
+        (select coalesce(max(_load_id), 0) from {{ changes }}) as landed,
+        (
+            select coalesce(max(_load_id), 0)
+            from {{ changes }}
+            where _is_delete and _op = 'T'
+        ) as last_truncate
+{%- endmacro -%}
+
+
 {#
-    A truncate concerns every key, so that a load of such a feed is late as a
-    whole. So it is for a history if it has the time of a known load: of two
-    changes of one instant, only the last is a version.
+    A truncate concerns every key, so that a load with one is late as a whole.
+    So it is for a history if it has the time of a known load: of two changes
+    of one instant, only the last is a version.
 #}
 {%- macro _late_loads(changes, table, watermark, with_times) -%}
     with
@@ -91,11 +111,11 @@
 
 {#
     Deletes in the log, a partition of it, are the tombstones that a change of an
-    absent key is compared with. A history also needs times that go on, and re-derives a key
-    that comes back after a delete: its last version's number is not among the
-    open ones.
+    absent key is compared with; a truncate is one for every key. A history also needs times that
+    go on, and re-derives a key that comes back after a delete: its last version's number is not
+    among the open ones.
 #}
-{%- macro _late_keys(changes, key, table, watermark, with_times) -%}
+{%- macro _late_keys(changes, key, table, scope, with_times) -%}
     with
 
     new_keys as (
@@ -107,7 +127,7 @@
 
         from {{ changes }}
 
-        where _load_id > {{ watermark }}
+        where _load_id > {{ scope.watermark }}
 
         group by {{ key }}
 
@@ -121,7 +141,7 @@
             _changed_at as known_at
 
         from {{ table }}
-        {% if with_times %}
+        {% if with_times and not scope.truncates %}
         where is_current
         {% endif %}
         union all
@@ -135,8 +155,30 @@
 
         where
             _is_delete
-            and _load_id <= {{ watermark }}
+            and _op <> 'T'
+            and _load_id <= {{ scope.watermark }}
+        {% if scope.truncates %}
+        union all
 
+        select
+            {{ key }},
+            known_until,
+            known_at
+
+        from new_keys
+
+        cross join (
+            select
+                max(struct(_order.phase, _order.sequence)) as known_until,
+                max(_changed_at) as known_at
+
+            from {{ changes }}
+
+            where
+                _is_delete
+                and _op = 'T'
+        )
+        {% endif %}
     ),
 
     newest_known as (

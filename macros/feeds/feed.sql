@@ -7,7 +7,9 @@
 {%- macro feed(source_name, table_name) -%}
 
     {%- if not execute -%}
-        {%- do return({'key': [], 'sequence': [], 'columns': {}, 'has_truncates': false}) -%}
+        {%- do return({
+            'key': [], 'sequence': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false,
+        }) -%}
     {%- endif -%}
 
     {%- set found = graph.sources.values()
@@ -31,18 +33,61 @@
         ) -%}
     {%- endif -%}
 
+    {%- set key = _as_list(settings.key) -%}
+    {%- set sequence = _as_list(settings.get('sequence')) -%}
+    {%- set included = _as_list(settings.get('include_columns')) -%}
+    {%- set excluded = _as_list(settings.get('exclude_columns')) + _as_list(settings.get('changed_columns')) -%}
     {%- set columns = {} -%}
+    {%- set kept = {} -%}
     {%- for column in source_table.columns.values() -%}
-        {%- do columns.update({column.name: (column.data_type or 'string') | lower}) -%}
+        {%- set type = (column.data_type or 'string') | lower -%}
+        {%- do columns.update({column.name: type}) -%}
+        {%- if column.name in key
+            or (column.name not in excluded and (not included or column.name in included)) -%}
+            {%- do kept.update({column.name: type}) -%}
+        {%- endif -%}
     {%- endfor -%}
 
     {%- do return({
-        'key': _as_list(settings.key),
-        'sequence': _as_list(settings.get('sequence')),
+        'key': key,
+        'sequence': sequence,
         'columns': columns,
-        'has_truncates': settings.format == 'extract',
+        'kept': kept,
+        'partial': _partial_rows(settings, columns, key, sequence),
+        'has_generations': settings.format == 'dms' and sequence | length > 0,
     }) -%}
 
+{%- endmacro -%}
+
+
+{#
+    For each column that an update may leave out, the SQL condition by which it
+    does; empty for a feed whose updates are whole rows.
+#}
+{%- macro _partial_rows(settings, columns, key, sequence) -%}
+    {%- set ignore_null = settings.get('ignore_null_updates') or [] -%}
+    {%- set unavailable = settings.get('unavailable_value') -%}
+    {%- set changed_columns = settings.get('changed_columns') -%}
+    {%- set partial = {} -%}
+    {%- for name in columns if name not in key + sequence + [changed_columns] -%}
+        {%- set conditions = [] -%}
+        {%- if ignore_null is sameas true or name in _as_list(ignore_null) -%}
+            {%- do conditions.append("`" ~ name ~ "` is null") -%}
+        {%- endif -%}
+        {%- if unavailable -%}
+            {%- do conditions.append("`" ~ name ~ "` <=> " ~ dbt.string_literal(unavailable)) -%}
+        {%- endif -%}
+        {%- if changed_columns -%}
+            {%- do conditions.append(
+                "not coalesce(array_contains(" ~ names_in_list('`' ~ changed_columns ~ '`')
+                ~ ", '" ~ name | lower ~ "'), true)"
+            ) -%}
+        {%- endif -%}
+        {%- if conditions -%}
+            {%- do partial.update({name: conditions | join(' or ')}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return(partial) -%}
 {%- endmacro -%}
 
 

@@ -3,7 +3,8 @@
     Why: its merge cannot delete, updates every match, compares keys with `=`
     and needs every target column in the source.
     The options carry dbt-databricks' names, so that a model reads alike there;
-    `delete_condition` is ours. Source and target are `DBT_INTERNAL_SOURCE` and
+    `delete_condition` and `skip_unchanged` (a match without a difference is not
+    written) are ours. Source and target are `DBT_INTERNAL_SOURCE` and
     `DBT_INTERNAL_DEST`.
     Delete when: dbt-spark's merge has these clauses (dbt-adapters issue 1170).
 #}
@@ -25,7 +26,14 @@
     config.get('merge_update_columns'), config.get('merge_exclude_columns'), columns
 ) or columns | map(attribute='quoted') | list -%}
 {%- set delete_condition = config.get('delete_condition') -%}
-{%- set matched_condition = config.get('matched_condition') -%}
+{%- set matched_conditions = [config.get('matched_condition')] | select | list -%}
+{%- if config.get('skip_unchanged') -%}
+    {%- set same = [] -%}
+    {%- for name in updated -%}
+        {%- do same.append('DBT_INTERNAL_SOURCE.' ~ name ~ ' <=> DBT_INTERNAL_DEST.' ~ name) -%}
+    {%- endfor -%}
+    {%- do matched_conditions.append('not (' ~ same | join(' and ') ~ ')') -%}
+{%- endif -%}
 {%- set not_matched_condition = config.get('not_matched_condition') -%}
 
 merge into {{ target }} as DBT_INTERNAL_DEST
@@ -43,7 +51,7 @@ on
 {% if delete_condition %}
 when matched and {{ delete_condition }} then delete
 {% endif %}
-when matched {%- if matched_condition %} and {{ matched_condition }}{% endif %} then update set
+when matched {%- for condition in matched_conditions %} and ({{ condition }}){% endfor %} then update set
     {%- for name in updated %}
     {{ name }} = DBT_INTERNAL_SOURCE.{{ name }}
     {%- if not loop.last %},{% endif %}

@@ -13,24 +13,57 @@
         {%- for name, type in feed.columns.items() %}
         {%- if name in feed.key or name in feed.sequence %}
         {{ _typed(name, type) }} as `{{ name }}`,
+        {%- elif name in feed.partial %}
+        if(
+            _is_delete or (_op = 'U' and ({{ feed.partial[name] }})),
+            null,
+            {{ _typed(name, type) }}
+        ) as `{{ name }}`,
         {%- else %}
         if(_is_delete, null, {{ _typed(name, type) }}) as `{{ name }}`,
         {%- endif %}
         {%- endfor %}
+        {%- if feed.partial %}
+        if(
+            _op = 'U',
+            array_compact(array(
+                {%- for name, left_out in feed.partial.items() %}
+                if({{ left_out }}, '{{ name }}', null)
+                {%- if not loop.last %},{% endif %}
+                {%- endfor %}
+            )),
+            cast(array() as array<string>)
+        ) as _left_out,
+        {%- endif %}
         _op,
         _is_delete,
         _changed_at,
         named_struct(
-            'phase', if(_is_initial, 0, 1),
+            'phase', {{ _phase(feed) }},
             'sequence', {{ _sequence(feed) }},
             'file_at', _file_at,
             'file', _file,
             'position', _position,
             'load_id', _load_id
         ) as _order,
-        _load_id
+        _load_id,
+        _landed_at
+        {%- if feed.has_generations %},
+        transform({{ _reloads_before() }}, reload -> reload._load_id) as _after_reloads
+        {%- endif %}
 
     from {{ log }}
+    {%- if feed.has_generations %}
+
+    cross join (
+        select coalesce(array_agg(struct(_file_at, _load_id)), array()) as _reloads
+        from {{ log }}
+        where
+            _is_delete
+            and _op = 'T'
+            and _position = 0
+    )
+    {%- endif %}
 {%- endmacro -%}
 
 
@@ -54,10 +87,40 @@
 
 
 {#
-    The rows of an initial load are older than every change, whatever their
-    own columns say. Without a declared sequence, a change stands where it stands
-    in the files: there, a row that goes from a to b and back to a in one file
-    has changed twice, and the second a is no copy of the first.
+    The rows of an initial load are older than every change, whatever their own
+    columns say. A reload begins a new generation: its rows come after all
+    changes of the files before it, and before those of the files after it.
+    Without a declared sequence the files' own times say so.
+#}
+{%- macro _phase(feed) -%}
+    {%- if feed.has_generations -%}
+        if(
+            _is_initial,
+            0,
+            if({{ _is_reload() }}, 0, 1)
+            + 2 * size({{ _reloads_before() }})
+        )
+    {%- else -%}
+        if(_is_initial, 0, 1)
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{%- macro _reloads_before() -%}
+    filter(_reloads, reload -> reload._file_at <= _file_at)
+{%- endmacro -%}
+
+
+{#- A load's rows, and the truncate at position 0 that landing puts before those of a reload. -#}
+{%- macro _is_reload() -%}
+    (_op = 'R' or _position = 0)
+{%- endmacro -%}
+
+
+{#
+    Without a declared sequence, a change stands where it stands in the files: there,
+    a row that goes from a to b and back to a in one file has changed twice, and
+    the second a is no copy of the first.
 #}
 {%- macro _sequence(feed) -%}
     {%- if not feed.sequence -%}
@@ -68,7 +131,7 @@
         )
     {%- else -%}
         if(
-            _is_initial,
+            _is_initial or {{ _is_reload() }},
             null,
             {%- if feed.sequence | length == 1 %}
             {{ cast_text('`' ~ feed.sequence[0] ~ '`', feed.columns[feed.sequence[0]]) }}

@@ -30,6 +30,14 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--all", action="store_true", help="build every model, new files or not")
     run.set_defaults(run=_run)
 
+    confirm = commands.add_parser(
+        "confirm", help="take an extract that was set aside because it deletes so much"
+    )
+    confirm.add_argument(
+        "file", help="its path below the landing folder, as the dead letter has it"
+    )
+    confirm.set_defaults(run=_confirm)
+
     sql = commands.add_parser("sql", help="run one SQL statement and print its rows")
     sql.add_argument("statement")
     sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
@@ -62,6 +70,13 @@ def _run(options: argparse.Namespace) -> None:
     from tidemark import runs
 
     runs.run(build_all=options.all)
+
+
+def _confirm(options: argparse.Namespace) -> None:
+    from tidemark import landing, ledger, session
+
+    table = ledger.confirm(session.get(), options.file, landing.new_run_id())
+    print(f"{options.file} of {table} is confirmed: the next run takes it.")
 
 
 def _sql(options: argparse.Namespace) -> None:

@@ -11,6 +11,9 @@ import pyarrow.csv
 
 GZIP_MAGIC = b"\x1f\x8b"
 
+# Someone can confirm that an extract is to be empty.
+NO_ROWS = "the extract has no rows: taking it would delete them all"
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -54,7 +57,7 @@ def _records(path: str, content: bytes, layout: Layout) -> pa.Table:
     try:
         good, bad = _parse(content, layout)
         if not layout.may_be_empty and not good.num_rows and not bad:
-            raise UnreadableFileError("the extract has no rows: taking it would delete them all")
+            raise UnreadableFileError(NO_ROWS)
     except UnreadableFileError as error:
         return _table(layout, [path], [None], [None], [str(error)], None)
     total = good.num_rows + len(bad)

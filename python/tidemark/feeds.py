@@ -16,6 +16,16 @@ HEADERS = ("none", "load", "all")
 
 # Columns that landing or a history table adds.
 _RESERVED = {"op", "version_key", "valid_from", "valid_to", "is_current", "version_number"}
+# Settings of one format; each list says for which they make no sense.
+_NOT_FOR: dict[str, dict[str, tuple[str, ...]]] = {
+    "extract": {
+        "their time orders them": ("sequence", "loaded_at", "timestamp_column", "op_in_load"),
+        "their rows are whole": ("ignore_null_updates", "changed_columns", "unavailable_value"),
+        "each stands for the whole table": ("truncate_when", "lateness"),
+    },
+    "dms": {"only full extracts have it": ("max_deleted_share", "time_in_name")},
+}
+_TIME_PARTS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 
 _TYPE = re.compile(
     r"^(string|boolean|tinyint|smallint|int|integer|bigint|float|double|date|timestamp"
@@ -50,6 +60,16 @@ class Feed:
     loaded_at: str | None = None
     delimiter: str = ","
     null_text: tuple[str, ...] = ("", "NULL")
+    include_columns: tuple[str, ...] = ()
+    exclude_columns: tuple[str, ...] = ()
+    delete_when: str | None = None
+    truncate_when: str | None = None
+    ignore_null_updates: bool | tuple[str, ...] = False
+    changed_columns: str | None = None
+    unavailable_value: str | None = None
+    lateness: str | None = None
+    time_in_name: str | None = None
+    max_deleted_share: float = 0.5
 
     @property
     def name(self) -> str:
@@ -146,12 +166,23 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
                 )
     if not settings.get("key"):
         check.problems.append("no key: name the column or columns that identify a row.")
-    if settings.get("format") == "extract":
-        for setting in ("sequence", "loaded_at", "timestamp_column", "op_in_load"):
+    for why, not_for in _NOT_FOR.get(str(settings.get("format")), {}).items():
+        for setting in not_for:
             if settings.get(setting):
-                check.problems.append(
-                    f"{setting} is not for full extracts: their time orders them."
-                )
+                check.problems.append(f"{setting} is not for format {settings['format']}: {why}.")
+    _check_columns_of_tables(check, settings, known)
+    _check_partial_rows(check, settings, known)
+    lateness = settings.get("lateness")
+    if lateness and not re.fullmatch(r"\d+ (second|minute|hour|day|week)s?", str(lateness)):
+        check.problems.append(f"lateness '{lateness}' must be such as '7 days' or '36 hours'.")
+    if settings.get("time_in_name") and not time_pattern(str(settings["time_in_name"])):
+        check.problems.append(
+            f"time_in_name '{settings['time_in_name']}' must have %Y, %m and %d, and may have %H, "
+            "%M and %S, each once, such as '%Y-%m-%d'."
+        )
+    share = settings.get("max_deleted_share", 0.5)
+    if not isinstance(share, int | float) or not 0 <= share <= 1:
+        check.problems.append(f"max_deleted_share '{share}' must be a number from 0 to 1.")
     path = str(settings.get("path") or f"{source}/{table}")
     if path.startswith("/") or ".." in path.split("/"):
         check.problems.append(f"path '{path}' must stay below the landing folder.")
@@ -172,7 +203,62 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         loaded_at=str(settings["loaded_at"]) if settings.get("loaded_at") else None,
         delimiter=str(settings.get("delimiter", ",")),
         null_text=_names(settings.get("null_text", ("", "NULL"))),
+        include_columns=_names(settings.get("include_columns")),
+        exclude_columns=_names(settings.get("exclude_columns")),
+        delete_when=settings.get("delete_when"),
+        truncate_when=settings.get("truncate_when"),
+        ignore_null_updates=_all_or_names(settings.get("ignore_null_updates")),
+        changed_columns=settings.get("changed_columns"),
+        unavailable_value=settings.get("unavailable_value"),
+        lateness=settings.get("lateness"),
+        time_in_name=settings.get("time_in_name"),
+        max_deleted_share=float(share),
     )
+
+
+def _all_or_names(value: Any) -> bool | tuple[str, ...]:
+    return value if isinstance(value, bool) else _names(value)
+
+
+def _check_columns_of_tables(check: _Check, settings: Mapping[str, Any], known: set[str]) -> None:
+    """`include_columns` and `exclude_columns`: which columns current and history have."""
+    included = _names(settings.get("include_columns"))
+    excluded = _names(settings.get("exclude_columns"))
+    if included and excluded:
+        check.problems.append("give include_columns or exclude_columns, not both.")
+    for name in (*included, *excluded):
+        if name not in known:
+            setting = "include_columns" if included else "exclude_columns"
+            check.problems.append(f"{setting}: '{name}' is not among the columns.")
+    for name in _names(settings.get("key")):
+        if name in excluded:
+            check.problems.append(f"exclude_columns: '{name}' is the key, which a table needs.")
+
+
+def _check_partial_rows(check: _Check, settings: Mapping[str, Any], known: set[str]) -> None:
+    """The settings by which an update leaves columns out."""
+    ignored = _all_or_names(settings.get("ignore_null_updates"))
+    changed = settings.get("changed_columns")
+    for name in ignored if isinstance(ignored, tuple) else ():
+        if name not in known:
+            check.problems.append(f"ignore_null_updates: '{name}' is not among the columns.")
+    if changed and changed not in known:
+        check.problems.append(f"changed_columns: '{changed}' is not among the columns.")
+    unavailable = settings.get("unavailable_value")
+    if unavailable is not None and (not isinstance(unavailable, str) or "\\" in unavailable):
+        check.problems.append("unavailable_value must be a text without a backslash.")
+
+
+def time_pattern(text: str) -> re.Pattern[str] | None:
+    """The pattern that finds a time such as `%Y-%m-%d` in a path; None when it is no such text."""
+    parts = re.split(r"%(.)", text)
+    used = parts[1::2]
+    if not {"Y", "m", "d"} <= set(used) <= set(_TIME_PARTS) or len(used) > len(set(used)):
+        return None
+    digits = (f"(?P<{part}>[0-9]{{{_TIME_PARTS[part]}}})" for part in used)
+    between = (re.escape(part) for part in parts[0::2])
+    pattern = "".join(a + b for a, b in zip(between, (*digits, ""), strict=True))
+    return re.compile(f"(?<![0-9]){pattern}(?![0-9])")
 
 
 def feeds_of(sources: Iterable[Mapping[str, Any]]) -> list[Feed]:

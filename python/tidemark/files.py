@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tidemark.errors import ConfigError
-from tidemark.feeds import Feed
+from tidemark.feeds import Feed, time_pattern
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # AWS DMS names: LOAD and a hexadecimal counter for the full load, the UTC time at which the
 # file was closed for changes. The digits after the seconds are a decimal fraction.
 _DMS_LOAD = re.compile(
@@ -59,14 +60,15 @@ def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
 def _file(feed: Feed, root: Path, entry: os.DirEntry[str]) -> LandedFile:
     status = entry.stat()
     modified = datetime.fromtimestamp(status.st_mtime_ns // 1000 / 1_000_000, UTC)
-    kind, time = _kind_and_time(feed, entry.name, modified)
     path = Path(entry.path).relative_to(root).as_posix()
+    kind, time = _kind_and_time(feed, path, entry.name, modified)
     return LandedFile(time, path, kind, status.st_size, modified)
 
 
-def _kind_and_time(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]:
+def _kind_and_time(feed: Feed, path: str, name: str, modified: datetime) -> tuple[str, datetime]:
     if feed.format == "extract":
-        return ("load" if _EXTRACT.search(name) else "foreign"), modified
+        time = _time_in(feed, path) if feed.time_in_name else modified
+        return ("load" if time and _EXTRACT.search(name) else "foreign"), time or modified
     changes = _DMS_CHANGES.match(name)
     if changes:
         try:
@@ -76,3 +78,24 @@ def _kind_and_time(feed: Feed, name: str, modified: datetime) -> tuple[str, date
         micros = int(changes["fraction"].ljust(6, "0")[:6])
         return "changes", second.replace(microsecond=micros)
     return ("load" if _DMS_LOAD.match(name) else "foreign"), modified
+
+
+def _time_in(feed: Feed, path: str) -> datetime | None:
+    """The time that a dated extract carries in its path below the feed's folder, as UTC."""
+    pattern = time_pattern(feed.time_in_name or "")
+    found = list(pattern.finditer(path.removeprefix(f"{feed.path}/"))) if pattern else []
+    if not found:
+        return None
+    parts = {part: int(digits) for part, digits in found[-1].groupdict().items()}
+    try:
+        return datetime(
+            parts["Y"],
+            parts["m"],
+            parts["d"],
+            parts.get("H", 0),
+            parts.get("M", 0),
+            parts.get("S", 0),
+            tzinfo=UTC,
+        )
+    except ValueError:
+        return None

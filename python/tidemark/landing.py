@@ -8,15 +8,16 @@ next run carries it out again under the same id, which Delta applies at most onc
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import csv_records, files, ledger, macros
-from tidemark.errors import SetupError
+from tidemark import csv_records, files, full_loads, ledger, macros, session
+from tidemark.errors import ConfigError, SetupError
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
 
@@ -111,7 +112,7 @@ def _carry_out(
     refused: dict[str, str] = {}
     readable: list[LandedFile] = []
     for file in plan.files:
-        reason = _refusal(feed, root, plan, file)
+        reason = _refusal(feed, root, file)
         if reason:
             refused[file.path] = reason
         else:
@@ -120,35 +121,41 @@ def _carry_out(
     if not readable:
         _append_dead_letters(None, feed, plan, refused, run_id, spark)
         return outcome
-    events = _events(spark, feed, root, readable, plan.load_id).persist()
+    read = _events(spark, feed, root, readable, plan.load_id).persist()
     try:
+        loads = [file for file in readable if file.kind == "load"]
+        events = read
+        if feed.format == "extract":
+            refused |= full_loads.refused_extracts(spark, feed, read, plan.confirmed)
+            outcome.set_aside |= set(refused)
+            events = read.where(~F.col("_file").isin(*refused)) if refused else read
+            events = full_loads.with_truncates(events, plan.confirmed)
+        elif loads:
+            events = full_loads.in_their_generation(spark, feed, read, loads, plan.load_id)
         outcome.count(
-            events.where("_op is null or _op <> 'T'")
-            .groupBy("_file")
+            events.groupBy("_file")
             .agg(
-                F.expr("count_if(_reason is null) as rows"),
+                F.expr("count_if(_reason is null) as entering"),
+                F.expr("count_if(_reason is null and _position > 0) as rows"),
                 F.expr("count_if(_reason is not null and _position is not null) as rejected"),
                 F.expr("count_if(_position is null) as unreadable"),
             )
             .collect()
         )
-        if outcome.total_rows:
+        if outcome.has_rows:
             _append(events.where("_reason is null"), feed, plan)
         if outcome.has_dead_letters:
             _append_dead_letters(events, feed, plan, refused, run_id, spark)
     finally:
-        events.unpersist()
+        read.unpersist()
     return outcome
 
 
-def _refusal(feed: Feed, root: Path, plan: ledger.Plan, file: LandedFile) -> str | None:
+def _refusal(feed: Feed, root: Path, file: LandedFile) -> str | None:
     if file.kind == "foreign":
+        if feed.time_in_name and file.path.lower().endswith((".csv", ".csv.gz")):
+            return f"the path has no time like {feed.time_in_name} (time_in_name)"
         return f"the name is none that format {feed.format} writes"
-    if file.path in plan.rewritten and feed.format == "dms" and file.kind == "load":
-        return (
-            "a load file that landed before has other content now; reloads are not applied yet, "
-            "so nothing of it was taken"
-        )
     if file.size == 0:
         # Spark passes over such a file without a word.
         return "the file is empty (0 bytes)"
@@ -177,16 +184,15 @@ def _events(
     spark: SparkSession, feed: Feed, root: Path, found: list[LandedFile], load_id: int
 ) -> DataFrame:
     """The log's rows, and `_reason`, `_column`, `_value`, `_raw` of those that must not enter."""
+    too_late = _too_late(spark, feed, load_id)
     parts = [
-        _read(spark, feed, root, [file for file in found if file.kind == kind], kind, load_id)
+        _read(spark, feed, root, of_kind, kind, load_id, too_late)
         for kind in ("load", "changes")
-        if any(file.kind == kind for file in found)
+        if (of_kind := [file for file in found if file.kind == kind])
     ]
     events = parts[0]
     for part in parts[1:]:
         events = events.unionByName(part)
-    if feed.format == "extract":
-        events = events.unionByName(_truncations(events), allowMissingColumns=True)
     return events
 
 
@@ -197,6 +203,7 @@ def _read(
     found: list[LandedFile],
     kind: str,
     load_id: int,
+    too_late: datetime | None,
 ) -> DataFrame:
     layout = _layout(feed, kind)
     # Spark takes [ ] { } * ? in a path as a pattern.
@@ -222,23 +229,20 @@ def _read(
     if initial and feed.loaded_at:
         timestamp = F.lit(feed.loaded_at).cast("timestamp")
     op = F.lit("R") if kind == "load" else F.col("Op") if has_op else F.lit("U")
-    problem = F.coalesce(*_problems(feed, kind, has_op))
+    raw = F.coalesce("_raw", F.to_csv(F.struct(*[f"`{name}`" for name in layout.fields])))
     return (
-        records.join(F.broadcast(names), "_path", "left")
-        .withColumn("_op", op)
+        _with_conditions(records, feed)
+        .join(F.broadcast(names), "_path", "left")
+        .withColumn(
+            "_op", F.when(F.col("_truncates"), "T").when(F.col("_deletes"), "D").otherwise(op)
+        )
         .withColumn("_changed_at", F.coalesce(timestamp, "_file_at"))
         .withColumn("_is_initial", F.lit(initial))
         .withColumn("_load_id", F.lit(load_id).cast("bigint"))
         .withColumn("_landed_at", F.current_timestamp())
-        .withColumn("_is_delete", F.col("_op") == "D")
-        .withColumn("_problem", problem)
-        .withColumn(
-            "_raw",
-            F.when(
-                F.col("_position").isNotNull(),
-                F.coalesce("_raw", F.to_csv(F.struct(*[f"`{n}`" for n in layout.fields]))),
-            ),
-        )
+        .withColumn("_is_delete", F.col("_op").isin("D", "T"))
+        .withColumn("_problem", F.coalesce(*_problems(feed, kind, has_op, too_late)))
+        .withColumn("_raw", F.when(F.col("_position").isNotNull(), raw))
         .select(
             *[f"`{name}`" for name in feed.column_names],
             *[entry.split()[0] for entry in LOG_COLUMNS.split(", ")],
@@ -248,6 +252,33 @@ def _read(
             "_raw",
         )
     )
+
+
+def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
+    """The records with `_deletes` and `_truncates`: the declared conditions on the typed columns.
+
+    Raises ConfigError when a condition is not SQL that Spark understands.
+    """
+    conditions = {"_deletes": feed.delete_when, "_truncates": feed.truncate_when}
+    if not any(conditions.values()):
+        return records.withColumns({name: F.lit(False) for name in conditions})
+    names = feed.column_names
+    others = [f"`{name}`" for name in records.columns if name not in names]
+    found = records.select(
+        *others,
+        F.struct(*[f"`{name}`" for name in names]).alias("_texts"),
+        *[F.expr(macros.cast_text(f"`{c.name}`", c.type)).alias(c.name) for c in feed.columns],
+    )
+    for name, condition in conditions.items():
+        try:
+            holds = F.expr(f"coalesce({condition}, false)") if condition else F.lit(False)
+            found = found.withColumn(name, holds)
+        except AnalysisException as error:
+            raise ConfigError(
+                f"{feed.declared_in}, {feed.name}: {name[1:-1]}_when '{condition}' is no condition "
+                f"on the columns {', '.join(names)}: {session.readable(error)}"
+            ) from error
+    return found.select(*others, *conditions, "_texts.*")
 
 
 def _problem(
@@ -263,57 +294,63 @@ def _problem(
     )
 
 
-def _problems(feed: Feed, kind: str, has_op: bool) -> list[SparkColumn]:
+def _problems(feed: Feed, kind: str, has_op: bool, too_late: datetime | None) -> list[SparkColumn]:
     """What can be wrong with a record, in the order in which it is told."""
     nothing = F.lit(None)
     problems = [_problem(F.col("_reason").isNotNull(), None, nothing, F.col("_reason"))]
     if has_op:
         op, allowed = F.col("Op"), OPERATIONS if kind == "changes" else LOAD_OPERATIONS
         unknown = F.lit(f"unknown operation: one of {', '.join(allowed)} was expected")
-        problems.append(_problem(op.isNull() | ~op.isin(*allowed), "Op", op, unknown))
+        is_unknown = (op.isNull() | ~op.isin(*allowed)) & ~F.col("_deletes") & ~F.col("_truncates")
+        problems.append(_problem(is_unknown, "Op", op, unknown))
     for name in (*feed.key, *(feed.sequence if kind == "changes" else ())):
         what = "key" if name in feed.key else "sequence"
-        column = F.col(f"`{name}`")
-        problems.append(_problem(column.isNull(), name, nothing, F.lit(f"{what} column is NULL")))
+        lacks = F.col(f"`{name}`").isNull()
+        # A truncate is of no key.
+        lacks = lacks & ~F.col("_truncates") if what == "key" else lacks
+        problems.append(_problem(lacks, name, nothing, F.lit(f"{what} column is NULL")))
     if feed.format == "dms" and feed.timestamp_column:
         text = F.col(f"`{feed.timestamp_column}`")
         fits = F.expr(macros.cast_text(f"`{feed.timestamp_column}`", "timestamp")).isNotNull()
         reason = F.lit("not a timestamp")
         problems.append(_problem(text.isNull() | ~fits, feed.timestamp_column, text, reason))
-    is_delete = F.col("Op") == "D" if kind == "changes" and has_op else F.lit(False)
+    is_update = F.coalesce(F.col("_op") == "U", F.lit(False))
     for declared in feed.columns:
         text = F.col(f"`{declared.name}`")
         fits = F.expr(macros.cast_text(f"`{declared.name}`", declared.type)).isNotNull()
         wrong = text.isNotNull() & ~fits
         # A delete may carry only its key: its other columns are never read.
         if declared.name not in (*feed.key, *feed.sequence):
-            wrong = wrong & ~F.coalesce(is_delete, F.lit(False))
+            wrong = wrong & ~F.coalesce(F.col("_is_delete"), F.lit(False))
+            if feed.unavailable_value:
+                wrong = wrong & ~(is_update & (text == feed.unavailable_value))
         problems.append(_problem(wrong, declared.name, text, F.lit(f"not a {declared.type}")))
+    if feed.changed_columns:
+        listed = macros.names_in_list(f"`{feed.changed_columns}`")
+        names = ", ".join(f"'{name.lower()}'" for name in feed.column_names)
+        unknown = F.expr(f"coalesce(size(array_except({listed}, array({names}))) > 0, false)")
+        reason = F.lit("names a column that is not declared")
+        text = F.col(f"`{feed.changed_columns}`")
+        problems.append(_problem(is_update & unknown, feed.changed_columns, text, reason))
+    if too_late:
+        is_late = (F.col("_changed_at") < F.lit(too_late)) & F.lit(kind == "changes")
+        reason = F.lit(
+            f"changed more than {feed.lateness} before the newest change known (lateness)"
+        )
+        changed_at = F.col("_changed_at").cast("string")
+        problems.append(_problem(is_late, feed.timestamp_column, changed_at, reason))
     return problems
 
 
-def _truncations(events: DataFrame) -> DataFrame:
-    """A full extract empties the table before its rows: what it lacks is deleted.
-
-    Not an extract without a good row, nor one with a bad row: the rows that could not be read
-    would count as deleted.
-    """
-    return (
-        events.groupBy("_file", "_file_at", "_changed_at", "_load_id", "_landed_at")
-        .agg(F.count("_reason").alias("_bad"), F.count("*").alias("_all"))
-        .where("_bad = 0 and _all > 0")
-        .selectExpr(
-            "_file",
-            "_file_at",
-            "_changed_at",
-            "_load_id",
-            "_landed_at",
-            "'T' as _op",
-            "false as _is_initial",
-            "0L as _position",
-            "true as _is_delete",
-        )
-    )
+def _too_late(spark: SparkSession, feed: Feed, load_id: int) -> datetime | None:
+    """Changes from before this time are refused; None when the feed takes every late change."""
+    if not feed.lateness:
+        return None
+    row = spark.sql(
+        f"select unix_micros(max(_changed_at) - interval {feed.lateness}) as at "
+        f"from `{feed.schema}`.`{feed.table}` where not _is_initial and _load_id < {load_id}"
+    ).collect()[0]
+    return None if row["at"] is None else files.EPOCH + timedelta(microseconds=row["at"])
 
 
 def _append(events: DataFrame, feed: Feed, plan: ledger.Plan) -> None:

@@ -1,8 +1,8 @@
 """The ledger: which file versions landed, in which load; and what could not land, and why.
 
 Three Delta tables in the schema `tidemark`: `ledger` (a row when a file is planned, another
-when it is landed or set aside), `dead_letter` (rows and files that were refused), `builds`
-(up to which load dbt has built each table).
+when it is landed or set aside, one more when someone confirms it), `dead_letter` (rows and files
+that were refused), `builds` (up to which load dbt has built each table).
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tidemark.errors import ConfigError
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
 
@@ -38,11 +40,11 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The files that land together under one load id; `rewritten` landed before, otherwise."""
+    """The files that land together under one load id; someone has confirmed some of them."""
 
     load_id: int
     files: tuple[LandedFile, ...]
-    rewritten: frozenset[str] = frozenset()
+    confirmed: frozenset[str] = frozenset()
     is_new: bool = True
 
 
@@ -53,12 +55,14 @@ class Outcome:
     rows: dict[str, int] = field(default_factory=dict)
     rejected: dict[str, int] = field(default_factory=dict)
     set_aside: set[str] = field(default_factory=set)
+    has_rows: bool = False
 
     def count(self, counted: Iterable[Row]) -> None:
         """Take in the counts of each file: rows, rejected, unreadable."""
         for row in counted:
             self.rows[row["_file"]] = row["rows"]
             self.rejected[row["_file"]] = row["rejected"]
+            self.has_rows = self.has_rows or row["entering"] > 0
             if row["unreadable"]:
                 self.set_aside.add(row["_file"])
 
@@ -79,11 +83,11 @@ class Ledger:
 
     last_load_id: int = 0
     versions: dict[str, dict[str, set[tuple[int, datetime]]]] = field(default_factory=dict)
-    landed: set[tuple[str, str]] = field(default_factory=set)
+    confirmed: set[tuple[str, str, int, datetime]] = field(default_factory=set)
     open_plans: dict[str, dict[int, list[LandedFile]]] = field(default_factory=dict)
 
     def knows(self, feed: Feed, file: LandedFile) -> bool:
-        """Whether this version of the file was planned, and so is or will be landed."""
+        """Whether this version of the file was planned, and is not to be tried again."""
         return (file.size, file.modified) in self.versions.get(feed.name, {}).get(file.path, set())
 
     def unfinished(self, feed: Feed) -> list[Plan]:
@@ -100,8 +104,12 @@ class Ledger:
         return self._plan(feed, self.last_load_id, new, True)
 
     def _plan(self, feed: Feed, load_id: int, planned: list[LandedFile], is_new: bool) -> Plan:
-        rewritten = frozenset(f.path for f in planned if (feed.name, f.path) in self.landed)
-        return Plan(load_id, tuple(sorted(planned)), rewritten, is_new)
+        confirmed = frozenset(
+            file.path
+            for file in planned
+            if (feed.name, file.path, file.size, file.modified) in self.confirmed
+        )
+        return Plan(load_id, tuple(sorted(planned)), confirmed, is_new)
 
 
 def create_tables(spark: SparkSession) -> None:
@@ -118,15 +126,17 @@ def read(spark: SparkSession) -> Ledger:
     book = Ledger()
     rows = spark.sql(
         f"select source_name, table_name, load_id, file, kind, file_at, size, "
-        f" modified, status from {LEDGER} order by load_id"
+        f" modified, status from {LEDGER} order by load_id, at"
     ).collect()
     for row in rows:
         feed = f"{row.source_name}.{row.table_name}"
         book.last_load_id = max(book.last_load_id, row.load_id)
         modified = row.modified.replace(tzinfo=UTC)
-        book.versions.setdefault(feed, {}).setdefault(row.file, set()).add((row["size"], modified))
-        if row.status == "landed":
-            book.landed.add((feed, row.file))
+        versions = book.versions.setdefault(feed, {}).setdefault(row.file, set())
+        versions.add((row["size"], modified))
+        if row.status == "confirmed":
+            versions.remove((row["size"], modified))
+            book.confirmed.add((feed, row.file, row["size"], modified))
         if row.status == "planned":
             file = LandedFile(
                 row.file_at.replace(tzinfo=UTC), row.file, row.kind, row["size"], modified
@@ -170,6 +180,32 @@ def write_finished(
             for file in plan.files
         ],
     )
+
+
+def confirm(spark: SparkSession, path: str, run_id: str) -> str:
+    """Note that the file's newest version, which was set aside, is meant; gives `source.table`.
+
+    Raises ConfigError when no such file is set aside.
+    """
+    newest = spark.sql(
+        f"""
+        select source_name, table_name, file, max_by(struct(*), struct(load_id, at)) as last
+        from {LEDGER} group by source_name, table_name, file
+        """
+    ).where("last.status = 'set_aside'")
+    found = newest.where(F.col("file") == path).collect()
+    if not found:
+        others = [row["file"] for row in newest.select("file").sort("file").limit(10).collect()]
+        raise ConfigError(
+            f"No file '{path}' is set aside. "
+            + (f"These are: {', '.join(others)}." if others else "No file at all is.")
+        )
+    for row in found:
+        again = {**row["last"].asDict(), "status": "confirmed", "run_id": run_id}
+        again |= {"rows": None, "rejected": None, "at": datetime.now(UTC)}
+        names = [entry.split()[0] for entry in LEDGER_ROW.split(", ")]
+        _write(spark, [tuple(again[name] for name in names)])
+    return ", ".join(f"{row['source_name']}.{row['table_name']}" for row in found)
 
 
 def _row(

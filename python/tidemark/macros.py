@@ -17,3 +17,8 @@ def _module(file: str) -> Any:
 def cast_text(text: str, data_type: str) -> str:
     """The SQL expression that reads `text` as `data_type`: macros/staging/cast_text.sql."""
     return str(_module("staging/cast_text.sql").cast_text(text, data_type))
+
+
+def names_in_list(text: str) -> str:
+    """The SQL array of the column names that `text` lists: macros/feeds/names_in_list.sql."""
+    return str(_module("feeds/names_in_list.sql").names_in_list(text))

@@ -91,6 +91,25 @@ def test_spellings_of_one_product_are_one_line(played: Path, spark: SparkSession
     ]
 
 
+def test_a_claim_counts_by_the_policy_as_it_was_then(played: Path, spark: SparkSession) -> None:
+    claims = spark.sql(
+        "select claim_id, was_covered, payable_amount from marts.fct_claims order by claim_id"
+    ).collect()
+    assert [tuple(row) for row in claims] == [
+        (1, False, 0),
+        (2, True, 95000),
+        (3, True, 4000000),
+        (4, True, 1000000),
+        (5, False, 0),
+        (6, False, 0),
+    ]
+
+
+def test_the_books_stay_closed(played: Path, spark: SparkSession) -> None:
+    before = spark.sql("select sum(policy_count) from marts.agg_exposure_at_close").collect()
+    assert before[0][0] == 25, "two policies came after the first load"
+
+
 def test_a_second_demo_has_nothing_to_do(
     played: Path, spark: SparkSession, capfd: pytest.CaptureFixture[str]
 ) -> None:

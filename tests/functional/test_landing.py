@@ -94,22 +94,11 @@ def test_a_file_that_cannot_be_taken_is_set_aside_and_the_others_land(project: P
 
 
 def test_odd_file_names_are_read(project: Project) -> None:
-    project.add("odd.t", COLUMNS, "id", format="extract")
+    project.add("odd.t", COLUMNS, "id", format="extract", max_deleted_share=1)
     for number, name in enumerate(["a b.csv", "ünï.csv", "100%.csv", "k=v.csv", "[x]{1}*?.csv"]):
         project.land(f"odd/t/{name}", f"id,name\n{number},x\n")
     (landed,) = land(project)
     assert (landed.files, landed.rows) == (5, 5)
-
-
-def test_a_rewritten_load_file_is_not_mixed_with_the_old_one(project: Project) -> None:
-    project.add("again.t", COLUMNS, "id")
-    project.land("again/t/LOAD00000001.csv", "1,a\n2,b\n", modified=1_700_000_000)
-    land(project)
-    project.land("again/t/LOAD00000001.csv", "1,a\n", modified=1_700_009_999)
-    (landed,) = land(project)
-    assert (landed.rows, landed.set_aside) == (0, 1)
-    ((_, _, _, _, reason),) = dead_letters(project, "again")
-    assert "reloads are not applied yet" in reason
 
 
 class Crash(BaseException):

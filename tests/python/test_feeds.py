@@ -64,7 +64,17 @@ def test_a_source_without_a_feed_is_none_of_our_business() -> None:
         ({"columns": {"id": "int", "valid_to": "date"}}, r"'valid_to': Tidemark's own columns"),
         ({"timestamp_column": "name"}, r"timestamp_column 'name' is what DMS adds"),
         ({"columns": {}}, r"no columns are declared"),
-        ({"format": "extract", "sequence": "id"}, r"sequence is not for full extracts"),
+        ({"format": "extract", "sequence": "id"}, r"sequence is not for format extract"),
+        ({"format": "extract", "changed_columns": "name"}, r"their rows are whole"),
+        ({"time_in_name": "%Y-%m-%d"}, r"only full extracts have it"),
+        ({"format": "extract", "time_in_name": "%Y-%d"}, r"must have %Y, %m and %d"),
+        ({"format": "extract", "max_deleted_share": 2}, r"must be a number from 0 to 1"),
+        ({"lateness": "a week"}, r"lateness 'a week' must be such as '7 days'"),
+        ({"exclude_columns": ["id"]}, r"'id' is the key, which a table needs"),
+        ({"exclude_columns": "nmae"}, r"exclude_columns: 'nmae' is not among the columns"),
+        ({"include_columns": "name", "exclude_columns": "name"}, r"not both"),
+        ({"ignore_null_updates": ["nmae"]}, r"ignore_null_updates: 'nmae' is not among"),
+        ({"changed_columns": "chg"}, r"changed_columns: 'chg' is not among"),
     ],
 )
 def test_a_wrong_setting_is_refused_in_words(feed: dict[str, Any], message: str) -> None:

@@ -1,13 +1,13 @@
 {#
-    Refuse a model whose `unique_key` is not the key that its feed declares:
-    the merge would join on other columns than the changes are ordered by.
+    Refuse a model whose `unique_key` is not the one that its rows have: the
+    merge would join on other columns.
 #}
-{%- macro require_merge_key(key) -%}
+{%- macro require_unique_key(key) -%}
     {%- set configured = config.get('unique_key') -%}
     {%- set configured = [configured] if configured is string else configured or [] -%}
     {%- if execute and configured | list != key | list -%}
         {%- do exceptions.raise_compiler_error(
-            "The key of this table's feed is " ~ key ~ ", but the model's unique_key is "
+            "The key of this table is " ~ key ~ ", but the model's unique_key is "
             ~ configured ~ ". Write {{ config(unique_key=" ~ key ~ ") }} at the top of the model."
         ) -%}
     {%- endif -%}

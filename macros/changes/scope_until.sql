@@ -1,0 +1,19 @@
+{#
+    The scope of a table as it was known after a load: every change up to there,
+    whatever the table in the lake holds now.
+#}
+{%- macro scope_until(load_id) -%}
+    {%- set until = load_id | int(-1) -%}
+    {%- if execute and until < 0 -%}
+        {%- do exceptions.raise_compiler_error(
+            "The load must be a load_id of tidemark.ledger, a whole number, not '" ~ load_id ~ "'."
+        ) -%}
+    {%- endif -%}
+    {%- do return({
+        'kind': 'everything',
+        'watermark': 0,
+        'truncates': true,
+        'ever_truncated': true,
+        'until': until,
+    }) -%}
+{%- endmacro -%}

@@ -1,0 +1,35 @@
+{#
+    Give every update the values that it leaves out, from the change before it.
+    Nothing is carried over a delete. A value that no change before it gives is
+    NULL: the log may start late.
+
+    For feeds with partial rows only; see `_partial_rows` in feeds/feed.sql.
+#}
+{%- macro whole_rows(changes, feed, per_key, also=[]) -%}
+    select
+        {%- for name in feed.columns %}
+        {%- if name in feed.partial %}
+        last(
+            if(_op = 'D' or array_contains(_left_out, '{{ name }}'), null, struct(`{{ name }}`)),
+            true
+        ) over (partition by {{ per_key }}, _deletes order by _order).`{{ name }}` as `{{ name }}`,
+        {%- else %}
+        `{{ name }}`,
+        {%- endif %}
+        {%- endfor %}
+        {%- for name in also %}
+        {{ name }},
+        {%- endfor %}
+        _op,
+        _changed_at,
+        _order,
+        _load_id
+
+    from (
+        select
+            *,
+            count_if(_op = 'D') over (partition by {{ per_key }} order by _order) as _deletes
+
+        from {{ changes }}
+    )
+{%- endmacro -%}

@@ -1,0 +1,76 @@
+{#
+    Say by what a table is derived from its changes, and refuse to go on with a
+    table that was derived by something else: its rows would not fit the new ones.
+
+    The comment that this leaves in the compiled SQL becomes a property of the
+    table when dbt creates it: see overrides/spark__tblproperties_clause.sql.
+#}
+{%- macro derived_from(feed, settings={}) -%}
+    {%- set now = _derivation(feed, settings) -%}
+    {%- if execute and is_incremental() -%}
+        {%- set known = _known_derivation(this) -%}
+        {%- set drifted = [] -%}
+        {%- for name in (known if known is none else now) or [] if known.get(name) != now[name] -%}
+            {%- do drifted.append(
+                name ~ ' was ' ~ (known.get(name) or 'not set') ~ ' and is now ' ~ (now[name] or 'not set')
+            ) -%}
+        {%- endfor -%}
+        {%- if drifted -%}
+            {%- do exceptions.raise_compiler_error(
+                this ~ " was built otherwise: " ~ drifted | join('; ') ~ ". Rows that are there would "
+                ~ "not fit those to come, so nothing was written. Take the change back, or derive the "
+                ~ "table anew from its log: dbt build --full-refresh --select " ~ model.name
+                ~ " (versions keep their keys as long as the table's key is the same)."
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+    -- tidemark.derived_from: {{ tojson(now, sort_keys=true) }}
+{%- endmacro -%}
+
+
+{%- macro _derivation(feed, settings) -%}
+    {%- set key = [] -%}
+    {%- for name in feed.key -%}
+        {%- do key.append(name ~ ' ' ~ _family(feed.columns[name])) -%}
+    {%- endfor -%}
+    {%- set sequence = [] -%}
+    {%- for name in feed.sequence -%}
+        {%- do sequence.append(name ~ ' ' ~ feed.columns[name]) -%}
+    {%- endfor -%}
+    {%- set left_out = [] -%}
+    {%- for name in feed.columns if name not in feed.kept -%}
+        {%- do left_out.append(name) -%}
+    {%- endfor -%}
+    {%- set partial = [] -%}
+    {%- for name, condition in feed.partial.items() -%}
+        {%- do partial.append(name ~ ' if ' ~ condition) -%}
+    {%- endfor -%}
+    {%- set derivation = {
+        'key': key | join(', '),
+        'sequence': sequence | join(', ') or 'place in the files',
+        'columns left out': left_out | sort | join(', '),
+        'partial rows': partial | join(', ') | replace("'", '') | replace('`', ''),
+    } -%}
+    {%- do derivation.update(settings) -%}
+    {%- do return(derivation) -%}
+{%- endmacro -%}
+
+
+{#- A key of a wider type of the same family has the same text, and so the same version keys. -#}
+{%- macro _family(type) -%}
+    {%- if type in ('tinyint', 'smallint', 'int', 'integer', 'bigint') -%}
+        {%- do return('integer') -%}
+    {%- elif type.startswith('decimal') -%}
+        {%- do return('decimal with scale ' ~ type[8:-1].split(',')[1] | trim) -%}
+    {%- endif -%}
+    {%- do return(type) -%}
+{%- endmacro -%}
+
+
+{#- None for a table that was not built by a model of this kind, or by an older Tidemark. -#}
+{%- macro _known_derivation(table) -%}
+    {%- for row in run_query('show tblproperties ' ~ table).rows if row[0] == 'tidemark.derived_from' -%}
+        {%- do return(fromjson(row[1])) -%}
+    {%- endfor -%}
+    {%- do return(none) -%}
+{%- endmacro -%}

@@ -1,0 +1,20 @@
+{#
+    The history (SCD2) as it was known after a load: what came later counts as
+    not known, whatever its time. From the log, so that it works for every load.
+    Takes the options of `history_from_changes`.
+#}
+{%- macro history_as_of_load(
+    changes,
+    feed,
+    load_id,
+    tracked=none,
+    untracked=none,
+    column_names={},
+    open_end=none,
+    show_deletes=false
+) -%}
+{%- set shape = history_shape(
+    feed, tracked, untracked, column_names, open_end, show_deletes, bitemporal=false
+) -%}
+{{ history_rows(changes, feed, shape, scope_until(load_id), merges=false) }}
+{%- endmacro -%}

@@ -1,0 +1,348 @@
+{#
+    The versions that the changes in scope come to, shaped as the model asks.
+    With `merges`, versions of the table that no longer hold come as rows with
+    `_op = 'gone'`.
+#}
+{%- macro history_rows(changes, feed, shape, scope, merges) -%}
+
+{%- set key = feed.key | join(', ') -%}
+{%- set per_key = key ~ (', _as_of' if shape.bitemporal else '') -%}
+{%- set in_order = 'partition by ' ~ per_key ~ ' order by _order' -%}
+{%- set by_start = 'partition by ' ~ per_key ~ ' order by valid_from' -%}
+{%- set also = ['_known_from', '_known_number'] + (['_as_of'] if shape.bitemporal else []) -%}
+{%- set tracked_values -%}
+    struct({% for name in shape.tracked %}`{{ name }}`{% if not loop.last %}, {% endif %}{% endfor %})
+{%- endset -%}
+{%- set continues = merges and scope.kind == 'in_order' -%}
+{%- set replaces = merges and scope.kind in ('whole_story', 'everything') -%}
+{%- set known_columns = (
+    adapter.get_columns_in_relation(this) | map(attribute='name') | list
+    if continues or replaces else []
+) -%}
+
+with
+
+changes as (
+
+    {{ changes_in_scope(changes, feed, this, scope) | indent(4) }}
+
+),
+{% if continues %}
+{# The last version of each key, as the change that it came from; if it is closed, its delete. #}
+last_versions as (
+
+    select
+        {{ key }},
+        max_by(struct(*), {{ shape.names.version_number }}) as version
+
+    from {{ this }}
+
+    left semi join changes using ({{ key }})
+    {% if not scope.ever_truncated %}
+    where {{ shape.names.is_current }}
+    {% endif %}
+    group by {{ key }}
+
+),
+{% elif shape.bitemporal %}
+{# Each load of a key is a state of knowledge, until its next one. #}
+loads_of_key as (
+
+    select
+        {{ key }},
+        _load_id as _as_of,
+        row_number() over (partition by {{ key }} order by _load_id) as _nth_load,
+        min(_landed_at) as known_from,
+        lead(min(_landed_at)) over (partition by {{ key }} order by _load_id) as known_to,
+        lead(_load_id) over (partition by {{ key }} order by _load_id) as _next_load_id
+
+    from changes
+
+    group by {{ key }}, _load_id
+
+),
+{% endif %}
+events as (
+
+    select
+        {%- for name in feed.columns %}
+        `{{ name }}`,
+        {%- endfor %}
+        {%- if feed.partial %}
+        _left_out,
+        {%- endif %}
+        _op,
+        _changed_at,
+        {{ (order_as_of(feed, '_as_of') ~ ' as _order') | indent(8) if shape.bitemporal else '_order' }},
+        _load_id,
+        {%- if shape.bitemporal %}
+        _as_of,
+        {%- endif %}
+        cast(null as timestamp) as _known_from,
+        0 as _known_number
+
+    from changes
+    {% if continues %}
+    union all
+
+    select
+        {%- for name, type in feed.columns.items() %}
+        {% if name in known_columns %}version.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
+        {%- endfor %}
+        {%- if feed.partial %}
+        cast(array() as array<string>) as _left_out,
+        {%- endif %}
+        {%- if shape.show_deletes %}
+        version._op,
+        version._changed_at,
+        version._order,
+        version._load_id,
+        version.{{ shape.names.valid_from }} as _known_from,
+        version.{{ shape.names.version_number }} - 1 as _known_number
+        {%- else %}
+        {%- set is_open = 'version.' ~ shape.names.is_current %}
+        if({{ is_open }}, version._op, 'D') as _op,
+        if({{ is_open }}, version._changed_at, version.{{ shape.names.valid_to }}) as _changed_at,
+        version._order,
+        version._load_id,
+        if({{ is_open }}, version.{{ shape.names.valid_from }}, null) as _known_from,
+        version.{{ shape.names.version_number }} - if({{ is_open }}, 1, 0) as _known_number
+        {%- endif %}
+
+    from last_versions
+    {% elif shape.bitemporal %}
+    inner join loads_of_key using ({{ key }})
+
+    where _load_id <= _as_of
+    {% endif %}
+),
+
+first_copies as (
+
+    {{ first_copies('events', feed, also=also) | indent(4) }}
+
+),
+{% if feed.partial %}
+whole_rows as (
+
+    {{ whole_rows('first_copies', feed, per_key=per_key, also=also) | indent(4) }}
+
+),
+{% endif %}
+{# A change cannot take effect after the one that follows it: clocks go back, sequences do not. #}
+timed as (
+
+    select
+        *,
+        min(_changed_at) over (
+            {{ in_order }}
+            rows between current row and unbounded following
+        ) as _effective_at,
+        lead(struct(_order.phase, _order.sequence)) over ({{ in_order }}) as _next_sequence
+
+    from {{ 'whole_rows' if feed.partial else 'first_copies' }}
+
+),
+
+last_of_sequence as (
+
+    select
+        *,
+        lead(_effective_at) over ({{ in_order }}) as _next_effective_at
+
+    from timed
+
+    where not _next_sequence <=> struct(_order.phase, _order.sequence)
+
+),
+
+last_of_instant as (
+
+    select
+        *,
+        lag(_op) over ({{ in_order }}) as _previous_op,
+        lag({{ tracked_values }}) over ({{ in_order }}) as _previous_values
+
+    from last_of_sequence
+
+    where
+        _next_effective_at is null
+        or _next_effective_at > _effective_at
+
+),
+
+numbered_runs as (
+
+    select
+        *,
+        count_if(
+            _previous_op is null
+            or (_op = 'D') <> (_previous_op = 'D')
+            or (_op <> 'D' and not _previous_values <=> {{ tracked_values }})
+        ) over ({{ in_order }}) as _run
+
+    from last_of_instant
+
+),
+
+{# A version shows the last change of its run; a time without the row, its first delete. #}
+runs as (
+
+    select
+        {{ per_key }},
+        if(bool_or(_op = 'D'), min_by(struct(*), _order), max_by(struct(*), _order)) as shown,
+        min(coalesce(_known_from, _effective_at)) as valid_from,
+        max(_known_number) as _known_number,
+        min_by(_load_id, _order) as _first_load_id,
+        if(bool_or(_op = 'D'), min_by(_load_id, _order), max(_load_id)) as _last_load_id
+
+    from numbered_runs
+
+    group by {{ per_key }}, _run
+
+),
+
+bounded as (
+
+    select
+        *,
+        {%- if shape.show_deletes %}
+        last(if(shown._op <> 'D' or _known_number > 0, shown, null), true) over ({{ by_start }}) as content,
+        {%- else %}
+        shown as content,
+        {%- endif %}
+        max(_known_number) over (partition by {{ per_key }}) as _base_number,
+        lead(valid_from) over ({{ by_start }}) as valid_to,
+        lead(_first_load_id) over ({{ by_start }}) as _closed_by_load_id
+
+    from runs
+
+),
+
+versions as (
+
+    select
+        {%- for name in feed.kept %}
+        {% if name in feed.key %}`{{ name }}`{% else %}content.`{{ name }}`{% endif %},
+        {%- endfor %}
+        valid_from,
+        valid_to,
+        shown._op <> 'D' and valid_to is null as is_current,
+        cast(_base_number + row_number() over ({{ by_start }}) as int) as version_number,
+        {%- if shape.show_deletes %}
+        shown._op = 'D' as is_deleted,
+        {%- endif %}
+        {%- if shape.bitemporal %}
+        _as_of,
+        {%- endif %}
+        shown._op,
+        shown._changed_at,
+        shown._order,
+        greatest(_last_load_id, _closed_by_load_id) as _load_id
+
+    from bounded
+
+    {# What was deleted before it was ever seen is no row. #}
+    where {{ 'content is not null' if shape.show_deletes else "shown._op <> 'D'" }}
+
+),
+{% if shape.bitemporal %}
+{{ _known_versions(feed, shape) }}
+{% endif %}
+shaped as (
+
+    select
+        {{ version_key(feed.key, 'valid_from', 'known_from' if shape.bitemporal else none) }}
+            as {{ shape.names.version_key }},
+        {%- for name in feed.kept %}
+        `{{ name }}`,
+        {%- endfor %}
+        {%- for name in shape.own %}
+        {%- if name == 'valid_to' and shape.open_end %}
+        coalesce(valid_to, timestamp'{{ shape.open_end }}') as {{ shape.names[name] }},
+        {%- else %}
+        {{ name }}{% if shape.names[name] != name %} as {{ shape.names[name] }}{% endif %},
+        {%- endif %}
+        {%- endfor %}
+        _op,
+        _changed_at,
+        _order,
+        _load_id
+
+    from {{ 'known_versions' if shape.bitemporal else 'versions' }}
+
+)
+
+select * from shaped
+{% if replaces %}
+union all
+
+select
+    known.{{ shape.names.version_key }},
+    {%- for name, type in feed.kept.items() %}
+    {% if name in known_columns %}known.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
+    {%- endfor %}
+    {%- for name in shape.own %}
+    known.{{ shape.names[name] }},
+    {%- endfor %}
+    'gone' as _op,
+    known._changed_at,
+    known._order,
+    known._load_id
+
+from {{ this }} as known
+
+left semi join changes using ({{ key }})
+
+left anti join shaped using ({{ shape.names.version_key }})
+{% endif %}
+
+{%- endmacro -%}
+
+
+{#
+    Of the versions after each load of a key, those that are the same after
+    following loads are one row, known from the first of these loads until the load
+    that no longer says so.
+#}
+{%- macro _known_versions(feed, shape) -%}
+{%- set identity -%}
+    {%- for name in feed.kept %}`{{ name }}`, {% endfor -%}
+    {%- for name in shape.own if name not in ('known_from', 'known_to', 'is_current') %}
+    {{- name }}{% if not loop.last %}, {% endif %}
+    {%- endfor -%}
+{%- endset -%}
+in_each_load as (
+
+    select
+        versions.*,
+        known_from,
+        known_to,
+        _nth_load,
+        _next_load_id,
+        _nth_load - row_number() over (partition by {{ identity }} order by _nth_load) as _island
+
+    from versions
+
+    inner join loads_of_key using ({{ feed.key | join(', ') }}, _as_of)
+
+),
+
+known_versions as (
+
+    select
+        {{ identity }},
+        min(known_from) as known_from,
+        max_by(known_to, _nth_load) as known_to,
+        bool_and(is_current) and max_by(known_to, _nth_load) is null as is_current,
+        max_by(_op, _nth_load) as _op,
+        max_by(_changed_at, _nth_load) as _changed_at,
+        max_by(_order, _nth_load) as _order,
+        greatest(max_by(_as_of, _nth_load), max_by(_next_load_id, _nth_load)) as _load_id
+
+    from in_each_load
+
+    group by {{ identity }}, _island
+
+),
+{%- endmacro -%}

@@ -1,0 +1,62 @@
+{#
+    Check and fill in what a model asks of its history: the tracked columns, the
+    names of our own columns, and which of the optional ones there are.
+#}
+{%- macro history_shape(
+    feed, tracked, untracked, column_names, open_end, show_deletes, bitemporal
+) -%}
+
+    {%- if tracked and untracked -%}
+        {%- do exceptions.raise_compiler_error(
+            "A history takes `tracked` or `untracked`, not both."
+        ) -%}
+    {%- endif -%}
+    {%- for name in (tracked or []) + (untracked or []) if execute and name not in feed.kept -%}
+        {%- do exceptions.raise_compiler_error(
+            "The " ~ ('tracked' if tracked else 'untracked') ~ " column " ~ name
+            ~ " is not in the feed's tables. Their columns are " ~ feed.kept.keys() | join(', ') ~ "."
+        ) -%}
+    {%- endfor -%}
+    {%- set tracked_columns = [] -%}
+    {%- for name in tracked or feed.kept.keys() if name not in (untracked or []) -%}
+        {%- do tracked_columns.append(name) -%}
+    {%- endfor -%}
+
+    {%- set own = ['valid_from', 'valid_to', 'is_current', 'version_number']
+        + (['is_deleted'] if show_deletes else [])
+        + (['known_from', 'known_to'] if bitemporal else []) -%}
+    {%- set names = {} -%}
+    {%- for name in ['version_key'] + own -%}
+        {%- do names.update({name: (column_names or {}).get(name, name)}) -%}
+    {%- endfor -%}
+    {%- for name in column_names or {} if name not in names -%}
+        {%- do exceptions.raise_compiler_error(
+            "column_names: " ~ name ~ " is none of this history's own columns, which are "
+            ~ names.keys() | join(', ') ~ "."
+        ) -%}
+    {%- endfor -%}
+    {%- for name in names.values() if name in feed.kept -%}
+        {%- do exceptions.raise_compiler_error(
+            "column_names: the feed has a column " ~ name ~ " already; choose another name."
+        ) -%}
+    {%- endfor -%}
+
+    {%- do return({
+        'tracked': tracked_columns,
+        'own': own,
+        'names': names,
+        'open_end': open_end,
+        'show_deletes': show_deletes,
+        'bitemporal': bitemporal,
+        'settings': {
+            'tracked columns': (
+                tracked | join(', ') if tracked
+                else 'all but ' ~ untracked | join(', ') if untracked
+                else 'all'
+            ),
+            'own column names': names.values() | join(', '),
+            'open end': (open_end or 'NULL') | string,
+        },
+    }) -%}
+
+{%- endmacro -%}

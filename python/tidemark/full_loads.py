@@ -1,0 +1,216 @@
+"""Full loads: extracts and reloads stand for a whole table, so what they lack is deleted.
+
+That makes a broken one dangerous: the guards are here, and here it is told what a load replaces.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tidemark import csv_records, files, ledger, macros
+from tidemark.feeds import Feed
+from tidemark.files import LandedFile
+
+# An extract is known by these: a file may be written again.
+_EXTRACT = ("_file_at", "_file")
+
+
+def _key(feed: Feed) -> list[str]:
+    """The key as it is typed: 1, +1 and 01 are one key."""
+    types = {column.name: column.type for column in feed.columns}
+    return [f"{macros.cast_text(f'`{name}`', types[name])} as `{name}`" for name in feed.key]
+
+
+def refused_extracts(
+    spark: SparkSession, feed: Feed, events: DataFrame, confirmed: Collection[str]
+) -> dict[str, str]:
+    """Why extracts of this load cannot be taken, by file.
+
+    A key that stands twice, and more deletions than `max_deleted_share` allows, compared with the
+    extract before it in time. Someone can confirm the second; see `tidemark confirm`.
+    """
+    good = events.where("_reason is null")
+    refused = _with_repeated_keys(feed, good)
+    while True:
+        shrunken = _first_shrunken(
+            spark, feed, good.where(~F.col("_file").isin(*refused)), confirmed
+        )
+        if not shrunken:
+            return refused
+        refused.update(shrunken)
+
+
+def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
+    keys = ", ".join(f"`{name}`" for name in feed.key)
+    told = ", ', ', ".join(f"'{name} ', cast(key.`{name}` as string)" for name in feed.key)
+    found = (
+        good.selectExpr("_file", *_key(feed))
+        .groupBy("_file", *[f"`{name}`" for name in feed.key])
+        .count()
+        .where("count > 1")
+        .groupBy("_file")
+        .agg(
+            F.count("*").alias("keys"),
+            F.expr(f"slice(array_sort(collect_list(struct({keys}))), 1, 3)").alias("some"),
+        )
+        .selectExpr("_file", "keys", f"transform(some, key -> concat({told})) as some")
+        .collect()
+    )
+    return {
+        row["_file"]: f"{row['keys']} keys stand in the extract more than once, such as "
+        + "; ".join(row["some"])
+        for row in found
+    }
+
+
+def _first_shrunken(
+    spark: SparkSession, feed: Feed, good: DataFrame, confirmed: Collection[str]
+) -> dict[str, str]:
+    """The first extract, in order, that deletes too much, and why; empty when none does."""
+    log = spark.table(f"`{feed.schema}`.`{feed.table}`")
+    known = log.where("_is_delete and _op = 'T'").select(*_EXTRACT).distinct().collect()
+    new = good.select(*_EXTRACT).distinct().collect()
+    of_known = {tuple(row) for row in known}
+    extracts = sorted({*of_known, *(tuple(row) for row in new)})
+    of_new = {tuple(row) for row in new}
+    pairs = [
+        (number, *extract)
+        for number, extract in enumerate(extracts)
+        if extract in of_new or (number + 1 < len(extracts) and extracts[number + 1] in of_new)
+    ]
+    if len(pairs) < 2:
+        return {}
+    numbers = spark.createDataFrame(pairs, "nth int, _file_at timestamp, _file string")
+    rows = (
+        log.where("_op = 'R'")
+        .selectExpr(*_EXTRACT, *_key(feed))
+        .unionByName(good.selectExpr(*_EXTRACT, *_key(feed)))
+        .join(F.broadcast(numbers), list(_EXTRACT))
+        .select("nth", *[f"`{name}`" for name in feed.key])
+        .distinct()
+    )
+    before = rows.withColumn("nth", F.expr("nth + 1")).withColumn("was_there", F.lit(True))
+    keys = ["nth", *feed.key]
+    counts = (
+        before.join(rows.withColumn("is_there", F.lit(True)), keys, "left")
+        .groupBy("nth")
+        .agg(F.count("*").alias("keys"), F.expr("count_if(is_there is null)").alias("gone"))
+        .orderBy("nth")
+        .collect()
+    )
+    for row in counts:
+        extract = extracts[row["nth"]] if row["nth"] < len(extracts) else None
+        if extract not in of_new or extract[1] in confirmed:
+            continue
+        if row["gone"] > feed.max_deleted_share * row["keys"]:
+            _, path = extract
+            return {
+                path: f"the extract lacks {row['gone']} of the {row['keys']} keys of "
+                f"{extracts[row['nth'] - 1][1]} before it, which is more than max_deleted_share "
+                f"{feed.max_deleted_share:g}; if they are to be deleted: tidemark confirm {path}"
+            }
+    return {}
+
+
+def with_truncates(events: DataFrame, confirmed: Collection[str]) -> DataFrame:
+    """Extracts, each after a truncate: what it lacks is deleted.
+
+    No truncate for an extract without a row, unless confirmed, nor for one with a bad row: the
+    rows that could not be read would count as deleted.
+    """
+    is_confirmed = F.col("_file").isin(*confirmed) & (F.col("_reason") == csv_records.NO_ROWS)
+    events = events.withColumn("_is_empty", F.coalesce(is_confirmed, F.lit(False)))
+    truncates = (
+        events.groupBy("_file", "_file_at", "_changed_at", "_load_id", "_landed_at")
+        .agg(F.expr("count_if(_reason is not null and not _is_empty) as _bad"))
+        .where("_bad = 0")
+        .drop("_bad")
+    )
+    return (
+        events.where("not _is_empty")
+        .drop("_is_empty")
+        .unionByName(_as_truncates(truncates), allowMissingColumns=True)
+    )
+
+
+def _as_truncates(files: DataFrame) -> DataFrame:
+    return files.selectExpr(
+        *["_file", "_file_at", "_changed_at", "_load_id", "_landed_at"],
+        "'T' as _op",
+        "false as _is_initial",
+        "0L as _position",
+        "true as _is_delete",
+    )
+
+
+def in_their_generation(
+    spark: SparkSession, feed: Feed, events: DataFrame, loads: Sequence[LandedFile], load_id: int
+) -> DataFrame:
+    """The rows of a DMS task's load files, placed as initial load, or as a reload.
+
+    Load files that landed before and now hold other rows are a reload, together with those that
+    come with them: a new generation, which a truncate at position 0 of its first file begins. All
+    its rows have that file's time. Further load files belong to the generation that is there; so
+    does a file with the rows that it had, and rows that were refused before.
+    """
+    log = spark.table(f"`{feed.schema}`.`{feed.table}`").where(f"_load_id < {load_id}")
+    last = log.where("_is_delete and _op = 'T' and _position = 0")
+    micros = last.selectExpr("unix_micros(max(_file_at)) as at").collect()[0]["at"]
+    started_at = None if micros is None else files.EPOCH + timedelta(microseconds=micros)
+    of_generation = log.where("_op = 'R'").where(
+        "_is_initial" if micros is None else f"not _is_initial and unix_micros(_file_at) = {micros}"
+    )
+    paths = [file.path for file in loads]
+    before = of_generation.where(F.col("_file").isin(*paths))
+    is_load = F.col("_is_initial")
+    if _is_reload(spark, feed, before, events.where(is_load & F.col("_reason").isNull())):
+        first = min(loads)
+        return _placed(events, first.time).unionByName(
+            _as_truncates(
+                events.where(is_load)
+                .groupBy("_load_id", "_landed_at")
+                .agg(F.count("_reason").alias("_bad"))
+                .where("_bad = 0")
+                .select(
+                    "_load_id",
+                    "_landed_at",
+                    F.lit(first.path).alias("_file"),
+                    F.lit(first.time).alias("_file_at"),
+                    F.lit(first.time).alias("_changed_at"),
+                )
+            ),
+            allowMissingColumns=True,
+        )
+    return events if started_at is None else _placed(events, started_at)
+
+
+def _is_reload(spark: SparkSession, feed: Feed, before: DataFrame, now: DataFrame) -> bool:
+    content = ["_file", "_position", *[f"`{name}`" for name in feed.column_names]]
+    known_files = [row["_file"] for row in before.select("_file").distinct().collect()]
+    if not known_files:
+        return False
+    now = now.where(F.col("_file").isin(*known_files))
+    if before.select(*content).exceptAll(now.select(*content)).take(1):
+        return True
+    refused = (
+        spark.table(ledger.DEAD_LETTER)
+        .where((F.col("source_name") == feed.source) & (F.col("table_name") == feed.table))
+        .selectExpr("file as _file", "position as _position")
+        .distinct()
+    )
+    # Bad rows that were mended in their file are no reload.
+    added = now.join(before.select("_file", "_position"), ["_file", "_position"], "left_anti")
+    return bool(added.join(refused, ["_file", "_position"], "left_anti").take(1))
+
+
+def _placed(events: DataFrame, started_at: datetime) -> DataFrame:
+    """The load rows at the time of their generation, and no longer as an initial load."""
+    is_load = F.col("_is_initial")
+    at = F.lit(started_at)
+    return (
+        events.withColumn("_file_at", F.when(is_load, at).otherwise(F.col("_file_at")))
+        .withColumn("_changed_at", F.when(is_load, at).otherwise(F.col("_changed_at")))
+        .withColumn("_is_initial", F.lit(False))
+    )

@@ -1,0 +1,198 @@
+"""Loads that stand for a whole table: what they lack is deleted, so a broken one is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.functional.test_landing import COLUMNS, dead_letters, land
+from tests.project import Project
+from tidemark import ledger
+from tidemark.errors import ConfigError
+
+pytestmark = pytest.mark.functional
+
+DAY = 86_400
+FIRST = 1_704_067_200  # 2024-01-01
+
+
+def extract(ids: str) -> str:
+    return "id,name\n" + "".join(f"{number},x\n" for number in ids)
+
+
+def entered(project: Project, table: str) -> list[tuple[Any, ...]]:
+    """What the log has: (operation, file, id) in the order of loads."""
+    columns = ["_op", "regexp_extract(_file, '[^/]+$', 0)", "id"]
+    return project.rows(f"log_{table}", columns, "_load_id, _file_at, _position, id")
+
+
+def test_an_extract_with_a_key_twice_is_refused_with_the_key(project: Project) -> None:
+    project.add("twice.t", COLUMNS, "id", format="extract")
+    project.land("twice/t/a.csv", "id,name\n1,x\n2,y\n+1,z\n3,x\n3,x\n")
+    (landed,) = land(project)
+    assert (landed.rows, landed.set_aside) == (0, 1)
+    ((_, _, _, _, reason),) = dead_letters(project, "twice")
+    assert reason == "2 keys stand in the extract more than once, such as id 1; id 3"
+
+
+def test_an_extract_that_deletes_much_waits_for_someone_to_confirm_it(project: Project) -> None:
+    project.add("shrunk.t", COLUMNS, "id", format="extract", max_deleted_share=0.3)
+    for day, ids in enumerate(["1234", "123", "1", "12", "12345"]):
+        project.land(f"shrunk/t/{day}.csv", extract(ids), modified=FIRST + day * DAY)
+    (landed,) = land(project)
+    # 0 and 1 are good; 2 and 3 are compared with 1, for 2 was refused; 4 with 1 again.
+    assert (landed.files, landed.set_aside) == (3, 2)
+    reasons = [(file, reason) for file, _, _, _, reason in dead_letters(project, "shrunk")]
+    assert reasons[0] == (
+        "2.csv",
+        "the extract lacks 2 of the 3 keys of shrunk/t/1.csv before it, which is more than "
+        "max_deleted_share 0.3; if they are to be deleted: tidemark confirm shrunk/t/2.csv",
+    )
+    assert [file for file, _ in reasons] == ["2.csv", "3.csv"]
+    (again,) = land(project)
+    assert (again.files, again.set_aside) == (0, 0), "what was refused is not tried again"
+
+    with pytest.raises(ConfigError, match=r"These are:.*shrunk/t/2\.csv, shrunk/t/3\.csv"):
+        ledger.confirm(project.spark, "shrunk/t/0.csv", "test")
+    assert ledger.confirm(project.spark, "shrunk/t/2.csv", "test") == "shrunk.t"
+    (landed,) = land(project)
+    assert (landed.files, landed.rows, landed.set_aside) == (1, 1, 0)
+    assert ("T", "2.csv", None) in entered(project, "shrunk.t")
+    (again,) = land(project)
+    assert (again.files, again.set_aside) == (0, 0)
+
+
+def test_an_empty_extract_deletes_all_once_it_is_confirmed(project: Project) -> None:
+    project.add("nil.t", COLUMNS, "id", format="extract")
+    project.land("nil/t/a.csv", extract("12"), modified=FIRST)
+    land(project)
+    project.land("nil/t/b.csv", extract(""), modified=FIRST + DAY)
+    (landed,) = land(project)
+    assert landed.set_aside == 1
+    ledger.confirm(project.spark, "nil/t/b.csv", "test")
+    (landed,) = land(project)
+    assert (landed.files, landed.rows, landed.set_aside) == (1, 0, 0)
+    assert entered(project, "nil.t")[-1] == ("T", "b.csv", None)
+
+
+@pytest.fixture(scope="module")
+def reloaded(module_project: Callable[[], Project]) -> Project:
+    """A DMS task's load files are written again in several ways, beside change files."""
+    project = module_project()
+    with_seq = {"sequence": "seq", "timestamp_column": "ts"}
+    project.add("reload.plain", COLUMNS, "id", loaded_at="2024-01-01")
+    project.add("reload.seq", {**COLUMNS, "seq": "int"}, "id", **with_seq)
+    project.add("reload.parts", COLUMNS, "id")
+    project.add("reload.mended", {"id": "int", "price": "int"}, "id")
+
+    ts = "2024-01-0{} 00:00:00,"
+    project.land("reload/plain/LOAD00000001.csv", "1,a\n2,b\n3,c\n", modified=FIRST)
+    project.land("reload/seq/LOAD00000001.csv", ts.format(1) + "1,a,\n", modified=FIRST)
+    project.land("reload/parts/LOAD00000001.csv", "1,a\n", modified=FIRST)
+    project.land("reload/parts/LOAD00000002.csv", "2,b\n", modified=FIRST)
+    project.land("reload/mended/LOAD00000001.csv", "1,10\n2,ten\n", modified=FIRST)
+    project.land("reload/plain/20240102-000000000.csv", "U,2,B\n")
+    project.land("reload/seq/20240102-000000000.csv", f"U,{ts.format(2)}1,b,7\n")
+    project.land("reload/mended/20240102-000000000.csv", "U,1,11\n")
+    project.build()
+
+    # The load is written again: 3 is gone, 1 is as it was.
+    reload_at = FIRST + 2 * DAY
+    project.land("reload/plain/LOAD00000001.csv", "1,a\n2,BB\n4,d\n", modified=reload_at)
+    project.land("reload/seq/LOAD00000001.csv", ts.format(3) + "1,c,\n", modified=reload_at)
+    # The first of two files has come so far.
+    project.land("reload/parts/LOAD00000001.csv", "1,A\n", modified=reload_at)
+    # The row that was refused is mended: no reload, row 1 stays as it was changed since.
+    project.land("reload/mended/LOAD00000001.csv", "1,10\n2,20\n", modified=reload_at)
+    project.build()
+
+    # After the reload: a change with a low sequence in a later file, a late one of an early file.
+    project.land("reload/seq/20240104-000000000.csv", f"U,{ts.format(4)}1,d,2\n")
+    project.land("reload/seq/20240102-120000000.csv", f"U,{ts.format(2)}1,late,9\n")
+    project.land("reload/parts/LOAD00000002.csv", "2,b\n", modified=reload_at + 60)
+    # Copied again, with the same rows: that is no reload.
+    project.land("reload/plain/LOAD00000001.csv", "1,a\n2,BB\n4,d\n", modified=FIRST + 9 * DAY)
+    project.land("reload/plain/20240104-000000000.csv", "U,4,D\n")
+    project.build()
+    return project
+
+
+def history(project: Project, table: str, value: str = "name") -> list[tuple[Any, ...]]:
+    """(id, value, day of January from, to)."""
+    columns = ["id", value, "day(valid_from)", "day(valid_to)"]
+    return project.rows(f"history.hist_reload__{table}", columns, "id, valid_from")
+
+
+def test_a_reload_deletes_what_it_lacks_and_changes_what_differs(reloaded: Project) -> None:
+    """19. Keys absent from it are deleted then; unchanged keys get no new version."""
+    assert history(reloaded, "plain") == [
+        (1, "a", 1, None),
+        (2, "b", 1, 2),
+        (2, "B", 2, 3),
+        (2, "BB", 3, None),
+        (3, "c", 1, 3),
+        (4, "d", 3, 4),
+        (4, "D", 4, None),
+    ]
+    rows = reloaded.rows("current.cur_reload__plain", ["id", "name"])
+    assert rows == [(1, "a"), (2, "BB"), (4, "D")]
+
+
+def test_changes_after_a_reload_apply_on_top_whatever_their_sequence(reloaded: Project) -> None:
+    assert reloaded.rows("current.cur_reload__seq", ["id", "name"]) == [(1, "d")]
+    # `late` is of the day of `b`, and came after it: of one instant the last counts.
+    assert history(reloaded, "seq") == [
+        (1, "a", 1, 2),
+        (1, "late", 2, 3),
+        (1, "c", 3, 4),
+        (1, "d", 4, None),
+    ]
+
+
+def test_a_reload_of_several_files_is_one(reloaded: Project) -> None:
+    """The second file comes a build later, and its row has not been away."""
+    assert reloaded.rows("current.cur_reload__parts", ["id", "name"]) == [(1, "A"), (2, "b")]
+    assert [row for row in history(reloaded, "parts") if row[0] == 2] == [(2, "b", 1, None)]
+
+
+def test_a_mended_row_of_a_load_is_no_reload(reloaded: Project) -> None:
+    rows = reloaded.rows("current.cur_reload__mended", ["id", "price"])
+    assert rows == [(1, 11), (2, 20)]
+
+
+def test_lateness_refuses_what_is_too_old(project: Project) -> None:
+    feed = {"sequence": "seq", "timestamp_column": "ts", "lateness": "7 days"}
+    project.add("late.t", {**COLUMNS, "seq": "int"}, "id", **feed)
+    project.land("late/t/LOAD00000001.csv", "2020-01-01 00:00:00,1,a,\n")
+    project.land("late/t/20240101-000000000.csv", "U,2023-06-01 00:00:00,2,b,1\n")
+    project.land("late/t/20240120-000000000.csv", "U,2024-01-20 00:00:00,1,c,5\n")
+    (landed,) = land(project)
+    assert landed.rejected == 0, "within a load nothing is late"
+    project.land("late/t/20240121-000000000.csv", "U,2024-01-13 00:00:00,1,d,4\n")
+    project.land("late/t/20240122-000000000.csv", "U,2024-01-12 00:00:00,1,e,3\n")
+    (landed,) = land(project)
+    assert (landed.rows, landed.rejected) == (1, 1)
+    (letter,) = dead_letters(project, "late")
+    assert letter[2:] == (
+        "ts",
+        "2024-01-12 00:00:00",
+        "changed more than 7 days before the newest change known (lateness)",
+    )
+
+
+def test_a_condition_that_is_no_sql_stops_the_run_in_words(project: Project) -> None:
+    project.add("cond.t", COLUMNS, "id", delete_when="status = 'gone'")
+    project.land("cond/t/20240101-000000000.csv", "U,1,a\n")
+    with pytest.raises(ConfigError, match=r"cond\.t: delete_when 'status = 'gone'' is no cond.*id"):
+        land(project)
+
+
+def test_a_list_of_changed_columns_must_name_columns(project: Project) -> None:
+    columns = {**COLUMNS, "chg": "string"}
+    project.add("listed.t", columns, "id", changed_columns="chg")
+    text = 'U,1,a,name\nU,2,b,"name,nmae"\nI,3,c,whatever\n'
+    project.land("listed/t/20240101-000000000.csv", text)
+    (landed,) = land(project)
+    assert (landed.rows, landed.rejected) == (2, 1)
+    (letter,) = dead_letters(project, "listed")
+    assert letter[2:] == ("chg", "name,nmae", "names a column that is not declared")

@@ -1,0 +1,60 @@
+{#
+    Every row that the ledger says has landed is in the change log, once.
+
+    Returns the files of which the log has more or fewer rows than landed.
+
+    Arguments
+        source_name (string): the source, as the ledger names it.
+        table_name (string): the table, as the ledger names it.
+#}
+{% test log_is_complete(model, source_name, table_name) %}
+
+    with
+
+    landed as (
+
+        select
+            load_id,
+            file,
+            max(rows) as row_count
+
+        from {{ source('tidemark', 'ledger') }}
+
+        where
+            source_name = '{{ source_name }}'
+            and table_name = '{{ table_name }}'
+            and status in ('landed', 'set_aside')
+
+        group by load_id, file
+
+    ),
+
+    logged as (
+
+        select
+            _load_id as load_id,
+            _file as file,
+            count(*) as row_count
+
+        from {{ model }}
+
+        -- At position 0 stands the truncate that landing puts before a full load.
+        where _position > 0
+
+        group by _load_id, _file
+
+    )
+
+    select
+        load_id,
+        file,
+        landed.row_count as landed_row_count,
+        logged.row_count as logged_row_count
+
+    from landed
+
+    full join logged using (load_id, file)
+
+    where coalesce(landed.row_count, 0) <> coalesce(logged.row_count, 0)
+
+{% endtest %}

@@ -1,0 +1,23 @@
+{#
+    A key has one open version at most.
+
+    Returns the keys that have more.
+
+    Arguments
+        key (list): the columns that identify a row.
+#}
+{% test one_open_version(model, key) %}
+
+    select
+        {{ key | join(', ') }},
+        count(*) as open_versions
+
+    from {{ model }}
+
+    where is_current
+
+    group by {{ key | join(', ') }}
+
+    having count(*) > 1
+
+{% endtest %}
