@@ -53,7 +53,8 @@ def found(module_project: Callable[[], Project]) -> Found:
             _declare_columns(project, table, TABLES[table][0].columns_at(batch))
         arrived = [table for table in TABLES if _land(project, table, batch)]
         layers = ["current", "history"]
-        models = [_model(layer, table) for table in arrived for layer in layers]
+        sound = [table for table in arrived if table not in found.failures]
+        models = [_model(layer, table) for table in sound for layer in layers]
         anew = TABLES if batch == 1 else changed
         _build(project, found, batch, models + [_model("staging", table) for table in anew])
     for table in TABLES:
