@@ -1,0 +1,167 @@
+"""A scenario: a folder below tests/scenarios, as its README.md explains."""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import yaml
+
+FOLDER = Path(__file__).parent / "scenarios"
+
+# What a scenario that declares nothing has.
+FEED = {"format": "dms", "key": "id", "sequence": ["seq"], "timestamp_column": "ts"}
+COLUMNS = {"id": "string", "x": "string", "y": "string", "seq": "bigint"}
+HISTORY = {"tracked": ["x", "y"]}
+
+# A row of a table as text; None is NULL.
+Row = dict[str, str | None]
+
+_DATE = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})(T(?P<hour>\d{2}))?")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What `scenario.yml` says, by the same names; `name` is the folder's."""
+
+    name: str
+    rule: str
+    why: str
+    feed: dict[str, Any] = field(default_factory=lambda: dict(FEED))
+    columns: dict[str, str] = field(default_factory=lambda: dict(COLUMNS))
+    history: dict[str, Any] = field(default_factory=dict)
+    later: dict[int, dict[str, Any]] = field(default_factory=dict)
+    modified: dict[str, datetime] = field(default_factory=dict)
+    alone: bool = False
+    needs: str = ""
+    fails: str = ""
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER / self.name
+
+    @property
+    def key(self) -> list[str]:
+        names = self.feed["key"]
+        return [names] if isinstance(names, str) else list(names)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether its table is its own: what an extract lacks would be deleted for the others."""
+        return self.alone or self.feed["format"] == "extract"
+
+    def files(self, batch: int) -> dict[str, Path]:
+        """The files that land before this build; their names are paths in the feed's folder."""
+        folder = self.folder / str(batch)
+        return {
+            file.relative_to(folder).as_posix(): file
+            for file in sorted(folder.rglob("*"))
+            if file.is_file()
+        }
+
+    def modified_at(self, batch: int, name: str) -> float | None:
+        """When a file was written, in epoch seconds: declared, or an extract's date in its name."""
+        declared = self.modified.get(f"{batch}/{name}")
+        if declared:
+            return declared.replace(tzinfo=UTC).timestamp()
+        date = _DATE.search(name)
+        if not date or self.feed["format"] != "extract":
+            return None
+        hour = datetime.fromisoformat(f"{date['day']}T{date['hour'] or '00'}:00:00+00:00")
+        return hour.timestamp()
+
+    def expected(self, table: str) -> tuple[list[str], list[Row]]:
+        """The columns and the rows of `expected/<table>.csv`; none when there is no such file."""
+        file = self.folder / "expected" / f"{table}.csv"
+        return read(file) if file.is_file() else ([], [])
+
+    def keys(self) -> set[tuple[str, ...]]:
+        """The texts of all keys in its files and its expected tables."""
+        rows: list[Mapping[str, str | None]] = [
+            *self.expected("current")[1],
+            *self.expected("history")[1],
+        ]
+        for batch in self.batches():
+            for name, file in self.files(batch).items():
+                rows += self._records(name, file, batch)
+        return {tuple(row.get(name) or "" for name in self.key) for row in rows}
+
+    def batches(self) -> list[int]:
+        """The numbers of the builds before which files land."""
+        return sorted(int(file.name) for file in self.folder.iterdir() if file.name.isdigit())
+
+    def columns_at(self, batch: int) -> dict[str, str]:
+        """The columns as they are declared in this build."""
+        columns = dict(self.columns)
+        for first, change in sorted(self.later.items()):
+            if first <= batch:
+                columns |= change.get("columns", {})
+        return columns
+
+    def _records(self, name: str, file: Path, batch: int) -> Iterator[dict[str, str]]:
+        is_load = name.rsplit("/")[-1].startswith("LOAD")
+        has_op = self.feed["format"] == "dms" and not is_load
+        names = ["Op"] if has_op else []
+        if self.feed.get("timestamp_column"):
+            names.append(self.feed["timestamp_column"])
+        names += self.columns_at(batch)
+        with_header = self.feed["format"] == "extract" or self.feed.get("header") == "all"
+        with file.open(newline="") as lines:
+            reader = csv.DictReader(lines, fieldnames=None if with_header else names)
+            yield from reader
+
+
+def read(file: Path) -> tuple[list[str], list[Row]]:
+    """A table of expected rows: an empty field is NULL, `""` is the empty text."""
+    lines = file.read_text().splitlines()
+    names = lines[0].split(",")
+    if len(lines) == 1:
+        return names, []
+    table = pa.csv.read_csv(
+        file,
+        convert_options=pa.csv.ConvertOptions(
+            column_types={name: pa.string() for name in names},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    return names, table.to_pylist()
+
+
+def load() -> list[Scenario]:
+    """All scenarios, by name. Raises ValueError, with the file, when one is not well formed."""
+    found = []
+    for file in sorted(FOLDER.glob("*/scenario.yml")):
+        try:
+            settings = yaml.safe_load(file.read_text())
+            scenario = Scenario(name=file.parent.name, **settings)
+        except (TypeError, yaml.YAMLError) as error:
+            raise ValueError(f"{file}: {error}") from error
+        if settings.keys().isdisjoint({"columns", "feed", "history"}):
+            scenario.history.update(HISTORY)
+        found.append(scenario)
+    return found
+
+
+def by_table(scenarios: list[Scenario]) -> dict[str, list[Scenario]]:
+    """Scenarios with the same declaration share a table; it is called after the first of them.
+
+    The table of those that declare nothing is called `shared`.
+    """
+    tables: dict[str, list[Scenario]] = {}
+    name_of = {_declaration(Scenario("shared", "", "", history=dict(HISTORY))): "shared"}
+    for scenario in scenarios:
+        table = name_of.setdefault(_declaration(scenario), scenario.name)
+        tables.setdefault(table, []).append(scenario)
+    return tables
+
+
+def _declaration(scenario: Scenario) -> str:
+    parts = [scenario.feed, scenario.columns, scenario.history, scenario.later]
+    return yaml.safe_dump([*parts, scenario.name if scenario.is_alone else ""])
