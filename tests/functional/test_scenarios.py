@@ -18,7 +18,7 @@ from tests.scenario import Row, Scenario
 pytestmark = pytest.mark.functional
 
 # Whether the settings are there that scenarios with `needs: options` check.
-HAS_OPTIONS = False
+HAS_OPTIONS = True
 
 ALL = scenario.load()
 RUNNABLE = [each for each in ALL if HAS_OPTIONS or each.needs != "options"]

@@ -1,0 +1,87 @@
+{#
+    Replaces: dbt-core 1.11 `default__sync_column_schemas`.
+    Why: with `append_new_columns` it leaves types as they are, so that what outgrows
+    an int stops the build, and a timestamp in a date column loses its hours without a word.
+    Here a wider type widens the column: in Delta's metadata where Delta can, else by a rewrite.
+    A type that does not hold the old values is refused.
+    Delete when: dbt-core widens types with `append_new_columns`, and dbt-spark knows how.
+#}
+{%- macro spark__sync_column_schemas(on_schema_change, target_relation, schema_changes_dict) -%}
+    {%- set added = schema_changes_dict['source_not_in_target'] -%}
+    {%- set removed = (
+        schema_changes_dict['target_not_in_source'] if on_schema_change == 'sync_all_columns' else []
+    ) -%}
+    {%- set old_types = {} -%}
+    {%- for column in schema_changes_dict['target_columns'] -%}
+        {%- do old_types.update({column.name | lower: column.data_type}) -%}
+    {%- endfor -%}
+    {%- set altered = {} -%}
+    {%- set rewritten = {} -%}
+    {%- for change in schema_changes_dict['new_target_types'] -%}
+        {%- set old, new = old_types[change.column_name | lower], change.new_type -%}
+        {%- if _is_wider(old, new) -%}
+            {%- do altered.update({change.column_name: new}) -%}
+        {%- elif (old, new) == ('date', 'timestamp') -%}
+            {%- do rewritten.update({change.column_name: new}) -%}
+        {%- elif not _is_wider(new, old) -%}
+            {%- do exceptions.raise_compiler_error(
+                target_relation ~ " has " ~ change.column_name ~ " as " ~ old ~ ", which cannot become "
+                ~ new ~ " without a loss. Nothing was written. Take the change back, or build the table "
+                ~ "anew: dbt build --full-refresh --select " ~ model.name ~ "."
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+
+    {%- if added or removed -%}
+        {%- do alter_relation_add_remove_columns(target_relation, added or none, removed or none) -%}
+    {%- endif -%}
+    {%- if altered -%}
+        {%- do run_query(
+            "alter table " ~ target_relation ~ " set tblproperties ('delta.enableTypeWidening' = 'true')"
+        ) -%}
+    {%- endif -%}
+    {%- for name, type in altered.items() -%}
+        {%- do run_query("alter table " ~ target_relation ~ " alter column `" ~ name ~ "` type " ~ type) -%}
+    {%- endfor -%}
+    {%- if rewritten -%}
+        {%- do run_query(create_table_as(
+            false, target_relation, _with_types(adapter.get_columns_in_relation(target_relation), rewritten, target_relation)
+        )) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Whether Delta's type widening takes a column from the one to the other. -#}
+{%- macro _is_wider(old, new) -%}
+    {%- set digits = {'tinyint': 3, 'smallint': 5, 'int': 10, 'bigint': 20} -%}
+    {%- if new in digits -%}
+        {%- do return(old in digits and digits[old] < digits[new]) -%}
+    {%- elif new == 'double' -%}
+        {%- do return(old in ('float', 'tinyint', 'smallint', 'int')) -%}
+    {%- elif new.startswith('decimal') -%}
+        {%- set precision, scale = new[8:-1].split(',') -%}
+        {%- set whole = precision | int - scale | int -%}
+        {%- if old in digits -%}
+            {%- do return(whole >= digits[old]) -%}
+        {%- elif old.startswith('decimal') -%}
+            {%- set old_precision, old_scale = old[8:-1].split(',') -%}
+            {%- do return(scale | int >= old_scale | int and whole >= old_precision | int - old_scale | int) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- do return(false) -%}
+{%- endmacro -%}
+
+
+{%- macro _with_types(columns, types, relation) -%}
+    select
+        {%- for column in columns %}
+        {% if column.name in types -%}
+            cast({{ column.quoted }} as {{ types[column.name] }}) as {{ column.quoted }}
+        {%- else -%}
+            {{ column.quoted }}
+        {%- endif -%}
+        {%- if not loop.last %},{% endif %}
+        {%- endfor %}
+
+    from {{ relation }}
+{%- endmacro -%}
