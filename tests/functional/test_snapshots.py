@@ -20,13 +20,13 @@ STEPS = {
     # A key is deleted and comes back, another changes, '' is a key like others.
     "pairs": {
         1: f"values {TWINS.format(1, 1, 1, 1, 1)} as t(region, id, n)",
-        2: "values ('ab', 'c', 1), ('a', 'bc', 2), ('a|', 'b', 1), ('', 'x', 1) as t(region, id, n)",
+        2: "values ('ab', 'c', 1), ('a', 'bc', 2), ('a|', 'b', 1), ('', 'x', 1) t(region, id, n)",
         3: f"values {TWINS.format(1, 2, 1, 1, 1)} as t(region, id, n)",
     },
     # All rows have one time; then one key alone has a newer one, and one is away for a while.
     "timed": {
         1: f"values {TWINS.format(1, 1, 1, 1, 1)} as t(region, id, t)",
-        2: "values ('ab', 'c', 1), ('a|', 'b', 2), ('a', '|b', 1), ('', 'x', 1) as t(region, id, t)",
+        2: "values ('ab', 'c', 1), ('a|', 'b', 2), ('a', '|b', 1), ('', 'x', 1) t(region, id, t)",
         3: f"values {TWINS.format(1, 1, 2, 1, 1)} as t(region, id, t)",
     },
     # A column comes and goes.
@@ -50,7 +50,8 @@ STEPS = {
 SNAPSHOTS = """
 sources:
   - name: snaps
-    tables: [{name: pairs}, {name: timed}, {name: shapes}, {name: always_bad}, {name: good_then_bad}]
+    tables:
+      [{name: pairs}, {name: timed}, {name: shapes}, {name: always_bad}, {name: good_then_bad}]
 
 snapshots:
   - name: pairs_marked
@@ -62,8 +63,8 @@ snapshots:
       unique_key: [region, id]
       hard_deletes: new_record
       snapshot_meta_column_names:
-        {dbt_valid_from: since, dbt_valid_to: until, dbt_scd_id: version_id, dbt_updated_at: seen_at,
-         dbt_is_deleted: is_gone}
+        {dbt_valid_from: since, dbt_valid_to: until, dbt_scd_id: version_id,
+         dbt_updated_at: seen_at, dbt_is_deleted: is_gone}
   - name: pairs_kept
     relation: source('snaps', 'pairs')
     config: {schema: snaps_made, strategy: check, check_cols: [n], unique_key: [region, id]}
