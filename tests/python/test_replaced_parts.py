@@ -56,6 +56,9 @@ PINNED = {
     "pyspark.errors.exceptions.captured.CapturedException.getMessage": (
         "95a17673870919eaf4b3e7fb860f64e171ace49fba14d195ae47e04773bf8624"
     ),
+    "spark__alter_relation_add_remove_columns": (
+        "624f53a8bdc24f42129b763ef5ccbe26d14c1b08ef3f3af42fd49ffe954418a9"
+    ),
     "spark__create_columns": ("46ba7460ff25501076fa0f60a82ca812459da6c9781053b98237f92443eced68"),
     "spark__get_columns_in_relation": (
         "2ac94b02108b6927669e5e5c5ee7c2b31b4d445f497b4082308db3dbcab9d754"
