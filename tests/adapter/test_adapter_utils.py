@@ -92,7 +92,9 @@ class TestTypeFloat(BaseTypeFloat):
 
 
 class TestTypeInt(BaseTypeInt):
-    pass
+    @pytest.mark.xfail(reason="dbt-spark's seed makes a bigint, its type_int an int", strict=True)
+    def test_check_types_assert_match(self, project: Any) -> None:
+        super().test_check_types_assert_match(project)
 
 
 class TestTypeNumeric(BaseTypeNumeric):
