@@ -3,13 +3,22 @@
     Why: it ends in `insert *`, which needs every column of the snapshot in the
     source: a column that the source drops stops the snapshot for good. Here
     the columns that the source has are inserted, and the others are NULL.
-    Delete when: dbt-spark's own macro makes use of `insert_cols`.
+    And it takes a new version for known when an old one has its dbt_scd_id: a
+    row that was deleted and comes back with its old `updated_at` is lost. Here
+    changes alone are compared, and each new version is inserted, as dbt-core does.
+    Delete when: dbt-spark's own macro makes use of `insert_cols`, and inserts as
+    dbt-core's.
 #}
 {%- macro spark__snapshot_merge_sql(target, source, insert_cols) -%}
 
 {%- set columns = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() -%}
 {%- set valid_to_current = config.get('dbt_valid_to_current') -%}
 {%- set valid_to = 'DBT_INTERNAL_DEST.' ~ columns.dbt_valid_to -%}
+{%- set key_columns = [] -%}
+{%- for name in snapshot_key_columns() -%}
+    {%- do key_columns.append(adapter.quote(name)) -%}
+{%- endfor -%}
+{%- set inserted = insert_cols | reject('in', key_columns) | list -%}
 
 merge into {{ target }} as DBT_INTERNAL_DEST
 
@@ -17,14 +26,14 @@ merge into {{ target }} as DBT_INTERNAL_DEST
 using {{ source.identifier if target.is_iceberg else source }} as DBT_INTERNAL_SOURCE
 
 on DBT_INTERNAL_SOURCE.{{ columns.dbt_scd_id }} = DBT_INTERNAL_DEST.{{ columns.dbt_scd_id }}
+    and DBT_INTERNAL_SOURCE.dbt_change_type in ('update', 'delete')
 
 when matched
     and ({{ valid_to }} is null {%- if valid_to_current %} or {{ valid_to }} = {{ valid_to_current }}{% endif %})
-    and DBT_INTERNAL_SOURCE.dbt_change_type in ('update', 'delete')
 then update set {{ columns.dbt_valid_to }} = DBT_INTERNAL_SOURCE.{{ columns.dbt_valid_to }}
 
 when not matched and DBT_INTERNAL_SOURCE.dbt_change_type = 'insert'
-then insert ({{ insert_cols | join(', ') }})
-values (DBT_INTERNAL_SOURCE.{{ insert_cols | join(', DBT_INTERNAL_SOURCE.') }})
+then insert ({{ inserted | join(', ') }})
+values (DBT_INTERNAL_SOURCE.{{ inserted | join(', DBT_INTERNAL_SOURCE.') }})
 
 {%- endmacro -%}

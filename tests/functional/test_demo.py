@@ -29,6 +29,7 @@ TABLES = [
     "history.hist_inventory__products",
     "marts.agg_exposure_by_region",
     "marts.dim_product_groups",
+    "snapshots.snap_inventory__product_groups",
     "tidemark.ledger",
     "tidemark.dead_letter",
     "tidemark.builds",
@@ -108,6 +109,18 @@ def test_a_claim_counts_by_the_policy_as_it_was_then(played: Path, spark: SparkS
 def test_the_books_stay_closed(played: Path, spark: SparkSession) -> None:
     before = spark.sql("select sum(policy_count) from marts.agg_exposure_at_close").collect()
     assert before[0][0] == 25, "two policies came after the first load"
+
+
+def test_a_snapshot_keeps_the_groups_that_products_were_in(
+    played: Path, spark: SparkSession
+) -> None:
+    rows = spark.sql(
+        "select product_id, group_key, valid_to is null as is_open "
+        "from snapshots.snap_inventory__product_groups "
+        "where product_id in (103, 105, 108) order by product_id"
+    ).collect()
+    # 103 was deleted on day 2, when 108 came; 105 is 101 in another spelling.
+    assert [tuple(row) for row in rows] == [(103, 103, False), (105, 101, True), (108, 108, True)]
 
 
 def test_a_second_demo_has_nothing_to_do(

@@ -17,7 +17,9 @@ import pytest
 import dbt_tidemark
 from tests.project import REPO
 
-OVERRIDES = sorted((REPO / "macros" / "overrides").glob("*.sql"))
+FILES = sorted((REPO / "macros" / "overrides").glob("*.sql"))
+HELPERS = [file for file in FILES if file.read_text().startswith("{#\n    Helper of: ")]
+OVERRIDES = [file for file in FILES if file not in HELPERS]
 
 PINNED = {
     "dbt.adapters.spark.impl.SparkAdapter.default_python_submission_method": (
@@ -44,19 +46,35 @@ PINNED = {
     "dbt.adapters.spark.session.SessionConnectionWrapper._fix_binding": (
         "70733eb6c9a8e3c3922fe7ebbda04402067d4e57d0af9a155231fca65e076bf9"
     ),
+    "default__build_snapshot_table": (
+        "8ba9147459a89182564b40465037afcccb8043f96c384cd9a7f64d0e65c0b76c"
+    ),
+    "default__snapshot_staging_table": (
+        "6fae091f247416335850adacccdfc1097139cb8bfbc613d0e2b0d518e613ce2d"
+    ),
     "generate_schema_name": ("979a03c08f2bb346f0528c8a12051b2417ab55d09de2b3c35ff5e1a6138c4762"),
     "pyspark.errors.exceptions.captured.CapturedException.getMessage": (
         "95a17673870919eaf4b3e7fb860f64e171ace49fba14d195ae47e04773bf8624"
     ),
+    "spark__alter_relation_add_remove_columns": (
+        "624f53a8bdc24f42129b763ef5ccbe26d14c1b08ef3f3af42fd49ffe954418a9"
+    ),
+    "spark__create_columns": ("46ba7460ff25501076fa0f60a82ca812459da6c9781053b98237f92443eced68"),
     "spark__get_columns_in_relation": (
         "2ac94b02108b6927669e5e5c5ee7c2b31b4d445f497b4082308db3dbcab9d754"
     ),
     "spark__get_merge_sql": ("98f8b457ac11a55e10284234ea28cf06912252d0caaaf669a26021080c67103d"),
+    "spark__snapshot_hash_arguments": (
+        "3b618e3395aab76622f9f155006f8adde0ca8da315a4d73488b67659190ab4be"
+    ),
     "spark__snapshot_merge_sql": (
         "3a0f421e4ef58536de4465d92a1ea331030c63056a93a85eab6cb4de60973f47"
     ),
     "spark__tblproperties_clause": (
         "e3832c1aca41266e177e6419b09179c8f22a89281ecee7f82929e53bfd4d159c"
+    ),
+    "default__sync_column_schemas": (
+        "dbc76fb2bd7c415de2857d6a759d52e04e9cc4b0d1db1e91bd00af841a2ff6c2"
     ),
 }
 
@@ -127,7 +145,8 @@ MACROS = dict(replaced_macros())
 @pytest.mark.parametrize("part", [*FUNCTIONS, *MACROS])
 def test_a_replaced_part_is_as_it_was_when_it_was_replaced(part: str) -> None:
     original = FUNCTIONS.get(part) or MACROS[part]
-    ours = f"macros/overrides/{part}.sql" if part in MACROS else "python/dbt_tidemark.py"
+    file = part.replace("default__", "spark__")
+    ours = f"macros/overrides/{file}.sql" if part in MACROS else "python/dbt_tidemark.py"
     if digest(original) != PINNED.get(part):
         pytest.fail(
             f"{part} is not what it was when {ours} replaced it. Compare the two: what is new "
@@ -136,6 +155,16 @@ def test_a_replaced_part_is_as_it_was_when_it_was_replaced(part: str) -> None:
             f"The part is now:\n{original}",
             pytrace=False,
         )
+
+
+@pytest.mark.parametrize("helper", HELPERS, ids=lambda file: file.stem)
+def test_a_helper_names_the_overrides_that_call_it(helper: Path) -> None:
+    callers = {
+        file.stem for file in OVERRIDES if f"{helper.stem}(" in file.read_text().partition("#}")[2]
+    }
+    named = re.search(r"Helper of: (.*)\.", header(helper))
+    assert named
+    assert set(re.findall(r"`(\w+)`", named[1])) == callers
 
 
 def test_every_pin_is_of_a_part_that_is_replaced() -> None:
