@@ -16,7 +16,7 @@
     table goes on from what it holds. It may fall behind (a load that changed
     nothing leaves no trace); applying a load again changes nothing.
 #}
-{%- macro scope_of_changes(changes, feed, table, with_times=false, can_go_on=true) -%}
+{%- macro scope_of_changes(changes, feed, table, is_current=none, can_go_on=true) -%}
 
     {%- if not execute or not is_incremental() -%}
         {%- do return(
@@ -42,11 +42,11 @@
     {%- if last_truncate > watermark -%}
         {#- Of a reload not even the changes that are known stay where they are in the order. -#}
         {%- if can_go_on and not feed.has_generations
-            and run_query(_late_loads(changes, table, watermark, with_times)).rows | length == 0 -%}
+            and run_query(_late_loads(changes, table, watermark, is_current)).rows | length == 0 -%}
             {%- do scope.update({'kind': 'in_order'}) -%}
         {%- endif -%}
     {%- elif can_go_on
-        and run_query(_late_keys(changes, feed.key | join(', '), table, scope, with_times)).rows | length == 0 -%}
+        and run_query(_late_keys(changes, feed.key | join(', '), table, scope, is_current)).rows | length == 0 -%}
         {%- do scope.update({'kind': 'in_order', 'truncates': false}) -%}
     {%- else -%}
         {%- do scope.update({'kind': 'whole_story'}) -%}
@@ -73,7 +73,7 @@
     So it is for a history if it has the time of a known load: of two changes
     of one instant, only the last is a version.
 #}
-{%- macro _late_loads(changes, table, watermark, with_times) -%}
+{%- macro _late_loads(changes, table, watermark, is_current) -%}
     with
 
     known as (
@@ -100,7 +100,7 @@
         _load_id > {{ watermark }}
         and (
             struct(_order.phase, _order.sequence) <= known_until
-            {%- if with_times %}
+            {%- if is_current %}
             or _changed_at <= known_at
             {%- endif %}
         )
@@ -115,7 +115,7 @@
     go on, and re-derives a key that comes back after a delete: its last version's number is not
     among the open ones.
 #}
-{%- macro _late_keys(changes, key, table, scope, with_times) -%}
+{%- macro _late_keys(changes, key, table, scope, is_current) -%}
     with
 
     new_keys as (
@@ -141,15 +141,15 @@
             _changed_at as known_at
 
         from {{ table }}
-        {% if with_times and not scope.truncates %}
-        where is_current
+        {% if is_current and not scope.truncates %}
+        where {{ is_current }}
         {% endif %}
         union all
 
         select
             {{ key }},
             struct(_order.phase, _order.sequence) as known_until,
-            {% if with_times %}timestamp'9999-12-31'{% else %}_changed_at{% endif %} as known_at
+            {% if is_current %}timestamp'9999-12-31'{% else %}_changed_at{% endif %} as known_at
 
         from {{ changes }}
 
@@ -204,7 +204,7 @@
 
     where
         first_order <= known_until
-        {%- if with_times %}
+        {%- if is_current %}
         or first_at <= known_at
         {%- endif %}
 

@@ -29,7 +29,9 @@
     changes,
     feed,
     shape,
-    scope_of_changes(changes, feed, this, with_times=true, can_go_on=can_go_on),
+    scope_of_changes(
+        changes, feed, this, is_current=shape.names.is_current, can_go_on=can_go_on
+    ),
     merges=is_incremental()
 ) }}
 
