@@ -38,8 +38,7 @@ class Scenario:
     later: dict[int, dict[str, Any]] = field(default_factory=dict)
     modified: dict[str, datetime] = field(default_factory=dict)
     alone: bool = False
-    needs: str = ""
-    fails: str = ""
+    slow: bool = False
 
     @property
     def folder(self) -> Path:

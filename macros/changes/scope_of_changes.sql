@@ -19,14 +19,19 @@
 {%- macro scope_of_changes(changes, feed, table, is_current=none, can_go_on=true) -%}
 
     {%- if not execute or not is_incremental() -%}
+        {#- In a unit test the changes are made-up rows, not a relation. -#}
+        {%- if execute and feed.has_generations and '__dbt__cte__' not in changes | string -%}
+            {%- do _require_known_reloads(changes, run_query(_truncates_known(changes, feed)).rows[0][1]) -%}
+        {%- endif -%}
         {%- do return(
             {'kind': 'everything', 'watermark': 0, 'truncates': true, 'ever_truncated': true}
         ) -%}
     {%- endif -%}
 
-    {%- set loads = run_query(_loads_known(changes, table)) -%}
-    {%- set watermark = loads.columns['applied'].values()[0] | int -%}
-    {%- set last_truncate = loads.columns['last_truncate'].values()[0] | int -%}
+    {%- set known = run_query(_loads_known(changes, feed, table)).rows[0] -%}
+    {%- set watermark = known['applied'] | int -%}
+    {%- set last_truncate = known['last_truncate'] | int -%}
+    {%- do _require_known_reloads(changes, known['unknown_reloads']) -%}
     {%- set ever_truncated = last_truncate > 0 -%}
     {%- set scope = {
         'kind': 'everything',
@@ -34,10 +39,6 @@
         'truncates': ever_truncated,
         'ever_truncated': ever_truncated,
     } -%}
-    {%- if loads.columns['landed'].values()[0] | int <= watermark -%}
-        {%- do scope.update({'kind': 'nothing', 'truncates': false}) -%}
-        {%- do return(scope) -%}
-    {%- endif -%}
 
     {%- if last_truncate > watermark -%}
         {#- Of a reload not even the changes that are known stay where they are in the order. -#}
@@ -45,8 +46,14 @@
             and run_query(_late_loads(changes, table, watermark, is_current)).rows | length == 0 -%}
             {%- do scope.update({'kind': 'in_order'}) -%}
         {%- endif -%}
-    {%- elif can_go_on
-        and run_query(_late_keys(changes, feed.key | join(', '), table, scope, is_current)).rows | length == 0 -%}
+        {%- do return(scope) -%}
+    {%- endif -%}
+
+    {%- set key = feed.key | join(', ') -%}
+    {%- set news = run_query(_new_and_late_keys(changes, key, table, scope, is_current)).rows[0] -%}
+    {%- if news['new_keys'] | int == 0 -%}
+        {%- do scope.update({'kind': 'nothing', 'truncates': false}) -%}
+    {%- elif can_go_on and news['late_keys'] | int == 0 -%}
         {%- do scope.update({'kind': 'in_order', 'truncates': false}) -%}
     {%- else -%}
         {%- do scope.update({'kind': 'whole_story'}) -%}
@@ -56,15 +63,46 @@
 {%- endmacro -%}
 
 
-{%- macro _loads_known(changes, table) -%}
+{%- macro _loads_known(changes, feed, table) -%}
     select
-        (select coalesce(max(_load_id), 0) from {{ table }}) as applied,
-        (select coalesce(max(_load_id), 0) from {{ changes }}) as landed,
-        (
-            select coalesce(max(_load_id), 0)
-            from {{ changes }}
-            where _is_delete and _op = 'T'
-        ) as last_truncate
+        applied,
+        last_truncate,
+        unknown_reloads
+
+    from (select coalesce(max(_load_id), 0) as applied from {{ table }})
+
+    cross join ({{ _truncates_known(changes, feed) }})
+{%- endmacro -%}
+
+
+{%- macro _truncates_known(changes, feed) -%}
+    select
+        coalesce(max(_load_id), 0) as last_truncate,
+        {%- if feed.has_generations %}
+        count_if(_order.position = 0 and not array_contains(_after_reloads, _load_id)) as unknown_reloads
+        {%- else %}
+        0 as unknown_reloads
+        {%- endif %}
+
+    from {{ changes }}
+
+    where
+        _is_delete
+        and _op = 'T'
+{%- endmacro -%}
+
+
+{#
+    A staging view that was made before its log's first reload orders the changes
+    after the reload by their sequence alone.
+#}
+{%- macro _require_known_reloads(changes, unknown_reloads) -%}
+    {%- if unknown_reloads | int > 0 -%}
+        {%- do exceptions.raise_compiler_error(
+            changes ~ " was made before the reload that its log holds. Build it first: "
+            ~ "dbt build --select " ~ changes.identifier ~ "+"
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}
 
 
@@ -115,7 +153,7 @@
     go on, and re-derives a key that comes back after a delete: its last version's number is not
     among the open ones.
 #}
-{%- macro _late_keys(changes, key, table, scope, is_current) -%}
+{%- macro _new_and_late_keys(changes, key, table, scope, is_current) -%}
     with
 
     new_keys as (
@@ -196,17 +234,16 @@
 
     )
 
-    select 1
+    select
+        count(*) as new_keys,
+        count_if(
+            first_order <= known_until
+            {%- if is_current %}
+            or first_at <= known_at
+            {%- endif %}
+        ) as late_keys
 
-    from newest_known
+    from new_keys
 
-    inner join new_keys using ({{ key }})
-
-    where
-        first_order <= known_until
-        {%- if is_current %}
-        or first_at <= known_at
-        {%- endif %}
-
-    limit 1
+    left join newest_known using ({{ key }})
 {%- endmacro -%}

@@ -9,6 +9,7 @@
     empty, or fill them with defaults.
 #}
 {%- macro typed_changes(log, feed) -%}
+    {%- set has_reloads = feed.has_generations and log_has_reloads(log) -%}
     select
         {%- for name, type in feed.columns.items() %}
         {%- if name in feed.key or name in feed.sequence %}
@@ -39,7 +40,7 @@
         _is_delete,
         _changed_at,
         named_struct(
-            'phase', {{ _phase(feed) }},
+            'phase', {{ _phase(has_reloads) }},
             'sequence', {{ _sequence(feed) }},
             'file_at', _file_at,
             'file', _file,
@@ -48,12 +49,14 @@
         ) as _order,
         _load_id,
         _landed_at
-        {%- if feed.has_generations %},
+        {%- if has_reloads %},
         transform({{ _reloads_before() }}, reload -> reload._load_id) as _after_reloads
+        {%- elif feed.has_generations %},
+        cast(array() as array<bigint>) as _after_reloads
         {%- endif %}
 
     from {{ log }}
-    {%- if feed.has_generations %}
+    {%- if has_reloads %}
 
     cross join (
         select coalesce(array_agg(struct(_file_at, _load_id)), array()) as _reloads
@@ -92,8 +95,8 @@
     changes of the files before it, and before those of the files after it.
     Without a declared sequence the files' own times say so.
 #}
-{%- macro _phase(feed) -%}
-    {%- if feed.has_generations -%}
+{%- macro _phase(has_reloads) -%}
+    {%- if has_reloads -%}
         if(
             _is_initial,
             0,

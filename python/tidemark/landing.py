@@ -7,6 +7,7 @@ next run carries it out again under the same id, which Delta applies at most onc
 
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -63,26 +64,33 @@ def land(spark: SparkSession, feeds: Iterable[Feed], root: Path, *, run_id: str)
         )
     ledger.create_tables(spark)
     book = ledger.read(spark)
-    work = [_plan(spark, feed, root, book) for feed in feeds]
-    new = [(landed.feed, plan) for landed, plans in work for plan in plans if plan.is_new]
-    ledger.write_planned(spark, new, run_id)
-    done: list[tuple[Feed, ledger.Plan, ledger.Outcome]] = []
-    try:
-        for landed, plans in work:
+    feeds = list(feeds)
+    # Most of a small load is waiting for one step after the other: tables go side by side.
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as side_by_side:
+        list(side_by_side.map(lambda feed: _create_log(spark, feed), feeds))
+        work = [_plan(feed, root, book) for feed in feeds]
+        new = [(landed.feed, plan) for landed, plans in work for plan in plans if plan.is_new]
+        ledger.write_planned(spark, new, run_id)
+        done: list[tuple[Feed, ledger.Plan, ledger.Outcome]] = []
+
+        def carry_out(landed: Landed, plans: list[ledger.Plan]) -> None:
             for plan in plans:
                 outcome = _carry_out(spark, landed.feed, root, plan, run_id)
                 done.append((landed.feed, plan, outcome))
                 landed.add(plan, outcome)
-    finally:
-        ledger.write_finished(spark, done, run_id)
+
+        started = [side_by_side.submit(carry_out, *each) for each in work if each[1]]
+        try:
+            for table in started:
+                table.result()
+        finally:
+            wait(started)
+            ledger.write_finished(spark, done, run_id)
     return [landed for landed, _ in work]
 
 
-def _plan(
-    spark: SparkSession, feed: Feed, root: Path, book: ledger.Ledger
-) -> tuple[Landed, list[ledger.Plan]]:
+def _plan(feed: Feed, root: Path, book: ledger.Ledger) -> tuple[Landed, list[ledger.Plan]]:
     """What is to be landed of one table: what a run that died left behind, then new files."""
-    _create_log(spark, feed)
     landed = Landed(feed)
     plans = book.unfinished(feed)
     found = files.listed(root, feed)

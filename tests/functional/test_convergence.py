@@ -207,7 +207,6 @@ RENAMED = Shape(
     show_deletes=True,
     names={"version_key": "k_sk", "valid_from": "eff", "valid_to": "exp", "is_deleted": "gone"},
 )
-DELETES_BY_SEQ = replace(DELETES, arguments="tracked=['x', 'y'], show_deletes=true")
 KNOWN = Shape("__known", "tracked=['x', 'y'], bitemporal=true", bitemporal=True)
 
 
@@ -590,10 +589,9 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     dumps: list[list[list[Change]]] = drawn(extracts(), CASES // 4)
     by_file = Table("conv.by_file", False, (BY_FILE, KNOWN))
     by_seq = Table("conv.by_seq", True, (PLAIN, RENAMED))
-    in_order = Table("conv.in_order", True, (PLAIN, DELETES_BY_SEQ))
+    in_order = Table("conv.in_order", True)
     in_order_partial = Table("conv.in_order_partial", True, partial=True)
-    shapes = (PLAIN, DELETES_BY_SEQ, KNOWN)
-    partial = Table("conv.partial", True, shapes, partial=True, truncates=True)
+    partial = Table("conv.partial", True, (PLAIN, KNOWN), partial=True, truncates=True)
     dumped = Table("conv.extract", False, (BY_FILE, DELETES))
     tables = [by_file, by_seq, in_order, in_order_partial, partial, dumped]
     for table in tables:
@@ -609,7 +607,6 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
         land_extracts(project, dumped, dumps, batch)
         if batch == BATCHES - 1:
             reload(project, partial, dumps)
-            tables += _at_once(project, by_file, by_seq, found)
         project.build()
         for table in tables:
             compare(project, table, f"after batch {batch + 1}")
@@ -621,7 +618,7 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
         _knowledge_is_kept(project, table)
     _as_of_load(project, [by_seq, partial, dumped])
     _nothing_new_commits_nothing(project, tables)
-    _rebuild_is_the_same(project, tables[:6])
+    _rebuild_is_the_same(project, tables)
 
 
 def _early_loads(case: Case) -> Case:
@@ -667,30 +664,6 @@ def _as_of_load(project: Project, tables: Sequence[Table]) -> None:
         shown = actual_history(project, table, table.shapes[0], source=f"as_of.history_{name}")
         wanted = [_version_tuple(version) for version in versions]
         _agree(table, f"{table.name} as of its second load", expected, found, wanted, shown)
-
-
-def _at_once(project: Project, by_file: Table, by_seq: Table, found: Sequence[Case]) -> list[Table]:
-    """The same events in one batch: the same files, or one file, where `seq` has the order."""
-    same_files = Table("conv.same_files", False)
-    declare(project, same_files)
-    for batch in range(BATCHES):
-        land_batch(project, same_files, found, batch)
-    one_file = Table("conv.one_file", True)
-    declare(project, one_file)
-    for is_load in (True, False):
-        arrivals = [
-            (event.key[0], _change_of(event))
-            for event in sorted(by_seq.events, key=lambda e: (e.file_at, e.file, e.position))
-            if event.is_initial == is_load
-        ]
-        file = File("LOAD00000001.csv" if is_load else "20240101-000000000.csv", START)
-        land(project, one_file, file, arrivals, is_load)
-    return [same_files, one_file]
-
-
-def _change_of(event: Event) -> Change:
-    values = tuple(event.row[name] for name in VALUES)
-    return Change(event.op, event.key[1], event.row["seq"], event.changed_at, values)
 
 
 def _history_sql(project: Project, table: Table) -> str:

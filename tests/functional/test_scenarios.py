@@ -17,12 +17,8 @@ from tests.scenario import Row, Scenario
 
 pytestmark = pytest.mark.functional
 
-# Whether the settings are there that scenarios with `needs: options` check.
-HAS_OPTIONS = True
-
 ALL = scenario.load()
-RUNNABLE = [each for each in ALL if HAS_OPTIONS or each.needs != "options"]
-TABLES = scenario.by_table(RUNNABLE)
+TABLES = scenario.by_table(ALL)
 BATCHES = max(batch for each in ALL for batch in each.batches())
 PREFIXES = {"staging": "stg", "current": "cur", "history": "hist"}
 SOURCE = "scenarios"
@@ -42,22 +38,33 @@ class Found:
 
 
 @pytest.fixture(scope="module")
-def found(module_project: Callable[[], Project]) -> Found:
+def found(module_project: Callable[[], Project], request: pytest.FixtureRequest) -> Found:
+    """Only the tables of the scenarios that are asked for are built."""
     project = module_project()
     found = Found()
-    for table, sharing in TABLES.items():
+    asked = {
+        str(item.callspec.id)
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == "test_scenario"
+    }
+    tables = {
+        table: sharing
+        for table, sharing in TABLES.items()
+        if any(one.name in asked for one in sharing)
+    }
+    for table, sharing in tables.items():
         _declare(project, table, sharing[0])
     for batch in range(1, BATCHES + 1):
-        changed = [table for table, sharing in TABLES.items() if batch in sharing[0].later]
+        changed = [table for table, sharing in tables.items() if batch in sharing[0].later]
         for table in changed:
             _declare_columns(project, table, TABLES[table][0].columns_at(batch))
-        arrived = [table for table in TABLES if _land(project, table, batch)]
+        arrived = [table for table in tables if _land(project, table, batch)]
         layers = ["current", "history"]
         sound = [table for table in arrived if table not in found.failures]
         models = [_model(layer, table) for table in sound for layer in layers]
-        anew = TABLES if batch == 1 else changed
+        anew = tables if batch == 1 else changed
         _build(project, found, batch, models + [_model("staging", table) for table in anew])
-    for table in TABLES:
+    for table in tables:
         found.current[table] = _rows(project, _relation("current", table))
         found.history[table] = _rows(project, _relation("history", table))
     _read_dead_letters(project, found)
@@ -137,14 +144,7 @@ def _read_dead_letters(project: Project, found: Found) -> None:
 @pytest.mark.parametrize(
     "one",
     [
-        pytest.param(
-            each,
-            id=each.name,
-            marks=[
-                *([pytest.mark.skip("needs options")] if each not in RUNNABLE else []),
-                *([pytest.mark.xfail(reason=each.fails, strict=True)] if each.fails else []),
-            ],
-        )
+        pytest.param(each, id=each.name, marks=[pytest.mark.slow] if each.slow else [])
         for each in ALL
     ],
 )
