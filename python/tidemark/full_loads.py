@@ -83,8 +83,9 @@ def _first_shrunken(
     if len(pairs) < 2:
         return {}
     numbers = spark.createDataFrame(pairs, "nth int, _file_at timestamp, _file string")
+    # The times as literals: Delta passes over the files of all other extracts.
     rows = (
-        log.where("_op = 'R'")
+        log.where((F.col("_op") == "R") & F.col("_file_at").isin(*{at for _, at, _ in pairs}))
         .selectExpr(*_EXTRACT, *_key(feed))
         .unionByName(good.selectExpr(*_EXTRACT, *_key(feed)))
         .join(F.broadcast(numbers), list(_EXTRACT))
