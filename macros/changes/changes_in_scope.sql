@@ -8,6 +8,7 @@
 {%- set newer = '_load_id > ' ~ scope.watermark -%}
 {%- set in_scope = {'in_order': newer, 'nothing': 'false'}.get(scope.kind, 'true') -%}
 {%- set order = '_order' -%}
+{%- set of_load = ['_load_id', '_landed_at'] + (['_after_reloads'] if feed.has_generations else []) -%}
 {%- if scope.until is defined -%}
     {%- set in_scope = '_load_id <= ' ~ scope.until -%}
     {%- set order = order_as_of(feed, scope.until) ~ ' as _order' -%}
@@ -23,11 +24,7 @@ select
     _op,
     _changed_at,
     {{ order | indent(4) }},
-    _load_id,
-    _landed_at
-    {%- if feed.has_generations %},
-    _after_reloads
-    {%- endif %}
+    {{ of_load | join(', ') }}
 
 from {{ changes }}
 {% if scope.kind == 'whole_story' %}
@@ -49,21 +46,17 @@ select
     'D' as _op,
     truncates._changed_at,
     truncates._order,
-    truncates._load_id,
-    truncates._landed_at
-    {%- if feed.has_generations %},
-    truncates._after_reloads
-    {%- endif %}
+    truncates.{{ of_load | join(', truncates.') }}
 
 from (
-    {%- if scope.kind == 'whole_story' %}
-    select {{ key }} from {{ changes }} where _op <> 'T' and {{ newer }} group by {{ key }}
-    {%- elif scope.kind == 'in_order' %}
-    select {{ key }} from {{ changes }} where _op <> 'T' and {{ in_scope }}
+    select {{ key }}
+    from {{ changes }}
+    where _op <> 'T' and {{ newer if scope.kind == 'whole_story' else in_scope }}
+    {%- if scope.kind == 'in_order' %}
     union
     select {{ key }} from {{ table }}
     {%- else %}
-    select {{ key }} from {{ changes }} where _op <> 'T' and {{ in_scope }} group by {{ key }}
+    group by {{ key }}
     {%- endif %}
 ) as every_key
 
@@ -71,11 +64,7 @@ cross join (
     select
         _changed_at,
         {{ order | indent(8) }},
-        _load_id,
-        _landed_at
-        {%- if feed.has_generations %},
-        _after_reloads
-        {%- endif %}
+        {{ of_load | join(', ') }}
 
     from {{ changes }}
 

@@ -21,7 +21,8 @@
     {%- if not execute or not is_incremental() -%}
         {#- In a unit test the changes are made-up rows, not a relation. -#}
         {%- if execute and feed.has_generations and '__dbt__cte__' not in changes | string -%}
-            {%- do _require_known_reloads(changes, run_query(_truncates_known(changes, feed)).rows[0][1]) -%}
+            {%- set known = run_query(_truncates_known(changes, feed)).rows[0] -%}
+            {%- do _require_known_reloads(changes, known['unknown_reloads']) -%}
         {%- endif -%}
         {%- do return(
             {'kind': 'everything', 'watermark': 0, 'truncates': true, 'ever_truncated': true}

@@ -7,13 +7,6 @@
 {%- macro spark__create_columns(relation, columns) -%}
     {%- set new = columns | rejectattr('name', 'in', snapshot_key_columns()) | list -%}
     {%- if new -%}
-        {%- call statement() -%}
-            alter table {{ relation }} add columns (
-                {%- for column in new %}
-                {{ column.quoted }} {{ column.data_type }}
-                {%- if not loop.last %},{% endif %}
-                {%- endfor %}
-            )
-        {%- endcall -%}
+        {%- do alter_relation_add_remove_columns(relation, new, none) -%}
     {%- endif -%}
 {%- endmacro -%}

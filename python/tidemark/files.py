@@ -82,20 +82,10 @@ def _kind_and_time(feed: Feed, path: str, name: str, modified: datetime) -> tupl
 
 def _time_in(feed: Feed, path: str) -> datetime | None:
     """The time that a dated extract carries in its path below the feed's folder, as UTC."""
-    pattern = time_pattern(feed.time_in_name or "")
-    found = list(pattern.finditer(path.removeprefix(f"{feed.path}/"))) if pattern else []
-    if not found:
-        return None
-    parts = {part: int(digits) for part, digits in found[-1].groupdict().items()}
+    form = feed.time_in_name or ""
+    pattern = time_pattern(form)
+    found = pattern.findall(path.removeprefix(f"{feed.path}/")) if pattern else []
     try:
-        return datetime(
-            parts["Y"],
-            parts["m"],
-            parts["d"],
-            parts.get("H", 0),
-            parts.get("M", 0),
-            parts.get("S", 0),
-            tzinfo=UTC,
-        )
+        return datetime.strptime(found[-1], form).replace(tzinfo=UTC) if found else None
     except ValueError:
         return None

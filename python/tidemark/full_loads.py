@@ -72,9 +72,8 @@ def _first_shrunken(
     log = spark.table(f"`{feed.schema}`.`{feed.table}`")
     known = log.where("_is_delete and _op = 'T'").select(*_EXTRACT).distinct().collect()
     new = good.select(*_EXTRACT).distinct().collect()
-    of_known = {tuple(row) for row in known}
-    extracts = sorted({*of_known, *(tuple(row) for row in new)})
     of_new = {tuple(row) for row in new}
+    extracts = sorted(of_new.union(tuple(row) for row in known))
     pairs = [
         (number, *extract)
         for number, extract in enumerate(extracts)
@@ -92,7 +91,7 @@ def _first_shrunken(
         .select("nth", *[f"`{name}`" for name in feed.key])
         .distinct()
     )
-    before = rows.withColumn("nth", F.expr("nth + 1")).withColumn("was_there", F.lit(True))
+    before = rows.withColumn("nth", F.expr("nth + 1"))
     keys = ["nth", *feed.key]
     counts = (
         before.join(rows.withColumn("is_there", F.lit(True)), keys, "left")
