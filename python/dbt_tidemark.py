@@ -191,6 +191,11 @@ def _land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) ->
         raise DbtRuntimeError(str(error)) from error
 
 
+def _landing_failure(self: SparkAdapter, name: str) -> str:
+    """New on SparkAdapter, for the macro `feed`: a table that failed to land is not built."""
+    return hook.landing_failure(name)
+
+
 def _install() -> None:
     spark_session.Connection.__init__ = _connect
     spark_session.Connection.cursor = _cursor
@@ -203,7 +208,8 @@ def _install() -> None:
     )
     SparkAdapter.default_python_submission_method = property(lambda self: "session")
     SparkAdapter.land_new_files = available(_land_new_files)
-    SparkAdapter._available_ = SparkAdapter._available_ | {"land_new_files"}
+    SparkAdapter.landing_failure = available(_landing_failure)
+    SparkAdapter._available_ = SparkAdapter._available_ | {"land_new_files", "landing_failure"}
     CapturedException.getMessage = _message  # type: ignore[method-assign]
 
 

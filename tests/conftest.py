@@ -27,9 +27,13 @@ def _remove_the_lake() -> Iterator[None]:
 def spark() -> SparkSession:
     """The embedded session that all tests and all their dbt runs share."""
     import dbt_tidemark  # noqa: F401 - what dbt would import by itself
-    from tidemark import session
+    from tidemark import jars, session
 
-    return session.get()
+    with pytest.MonkeyPatch.context() as patched:
+        # So that the session can reach the S3 server of test_s3.py.
+        patched.setenv("TIDEMARK_LANDING", "s3a://tests")
+        jars.install()
+        return session.get()
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,8 @@ class Project:
         settings["packages-install-path"] = str(REPO / "dbt_packages")
         settings["test-paths"] = ["tests"]
         shutil.copy(REPO / "packages.yml", folder / "packages.yml")
-        shutil.copy(REPO / "jars.lock", folder / "jars.lock")
+        for lock in ("jars.lock", "jars-s3.lock"):
+            shutil.copy(REPO / lock, folder / lock)
         for name in ("profiles", "macros"):
             (folder / name).symlink_to(REPO / name)
         (folder / "tests").mkdir()

@@ -2,11 +2,11 @@
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
@@ -115,6 +115,9 @@ class Scenario:
             yield from reader
 
 
+S = TypeVar("S", bound=Scenario)
+
+
 def read(file: Path) -> tuple[list[str], list[Row]]:
     """A table of expected rows: an empty field is NULL, `""` is the empty text."""
     lines = file.read_text().splitlines()
@@ -135,11 +138,16 @@ def read(file: Path) -> tuple[list[str], list[Row]]:
 
 def load() -> list[Scenario]:
     """All scenarios, by name. Raises ValueError, with the file, when one is not well formed."""
+    return load_all(Scenario, FOLDER.glob("*/scenario.yml"))
+
+
+def load_all(kind: type[S], files: Iterable[Path]) -> list[S]:
+    """What these YAML files say, by the names of their folders."""
     found = []
-    for file in sorted(FOLDER.glob("*/scenario.yml")):
+    for file in sorted(files):
         try:
             settings = yaml.safe_load(file.read_text())
-            scenario = Scenario(name=file.parent.name, **settings)
+            scenario = kind(name=file.parent.name, **settings)
         except (TypeError, yaml.YAMLError) as error:
             raise ValueError(f"{file}: {error}") from error
         if settings.keys().isdisjoint({"columns", "feed", "history"}):

@@ -47,7 +47,7 @@
     {%- endfor -%}
     {%- set derivation = {
         'key': key | join(', '),
-        'sequence': sequence | join(', ') or 'place in the files',
+        'sequence': sequence | join(', ') or ('place in the source' if feed.is_placed else 'place in the files'),
         'columns left out': left_out | sort | join(', '),
         'partial rows': partial | join(', ') | replace("'", '') | replace('`', ''),
     } -%}

@@ -8,7 +8,7 @@
 
     {%- if not execute -%}
         {%- do return({
-            'key': [], 'sequence': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false,
+            'key': [], 'sequence': [], 'is_placed': false, 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false,
         }) -%}
     {%- endif -%}
 
@@ -33,8 +33,18 @@
         ) -%}
     {%- endif -%}
 
+    {%- set failure = adapter.landing_failure(source_name ~ '.' ~ table_name) -%}
+    {%- if failure -%}
+        {%- do exceptions.raise_compiler_error(
+            source_name ~ "." ~ table_name ~ " could not be landed, so it was not built: " ~ failure
+        ) -%}
+    {%- endif -%}
+
     {%- set key = _as_list(settings.key) -%}
     {%- set sequence = _as_list(settings.get('sequence')) -%}
+    {#- Debezium's default: the place in the source's log, or in Kafka, which landing writes down. -#}
+    {%- set is_placed = settings.format == 'debezium' and (not sequence or sequence[0] in ('source', 'offset')) -%}
+    {%- set sequence = [] if is_placed else sequence -%}
     {%- set included = _as_list(settings.get('include_columns')) -%}
     {%- set excluded = _as_list(settings.get('exclude_columns')) + _as_list(settings.get('changed_columns')) -%}
     {%- set columns = {} -%}
@@ -48,9 +58,21 @@
         {%- endif -%}
     {%- endfor -%}
 
+    {%- if not included -%}
+        {%- for name, type in _columns_found_in_files(source_table).items() if name not in columns -%}
+            {%- do columns.update({name: type}) -%}
+            {%- if name not in excluded -%}{%- do kept.update({name: type}) -%}{%- endif -%}
+        {%- endfor -%}
+    {%- endif -%}
+
+    {%- if settings.format == 'debezium' and 'unavailable_value' not in settings -%}
+        {%- do settings.update({'unavailable_value': '__debezium_unavailable_value'}) -%}
+    {%- endif -%}
+
     {%- do return({
         'key': key,
         'sequence': sequence,
+        'is_placed': is_placed,
         'columns': columns,
         'kept': kept,
         'partial': _partial_rows(settings, columns, key, sequence),
@@ -88,6 +110,23 @@
         {%- endif -%}
     {%- endfor -%}
     {%- do return(partial) -%}
+{%- endmacro -%}
+
+
+{#
+    Columns that files brought without being declared: landing added them to the
+    log, and wrote their types into the columns' comments.
+#}
+{%- macro _columns_found_in_files(source_table) -%}
+    {%- set log = load_relation(api.Relation.create(
+        schema=source_table.schema, identifier=source_table.identifier
+    )) -%}
+    {%- set found = {} -%}
+    {%- set mark = 'Found in a file, not declared; data_type ' -%}
+    {%- for column in (run_query('describe table ' ~ log).rows if log else []) if (column[2] or '').startswith(mark) -%}
+        {%- do found.update({column[0]: column[2][mark | length:]}) -%}
+    {%- endfor -%}
+    {%- do return(found) -%}
 {%- endmacro -%}
 
 

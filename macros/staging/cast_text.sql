@@ -23,7 +23,8 @@
         {%- set precision, scale = type[8:-1].split(',') -%}
         {%- set exact = 'decimal(38, ' ~ (38 - precision | int + scale | int) ~ ')' -%}
         if(
-            try_cast({{ text }} as {{ exact }}) = try_cast({{ text }} as {{ type }}),
+            try_cast({{ text }} as {{ exact }}) = try_cast({{ text }} as {{ type }})
+            and not {{ text }} rlike '[.][0-9]{{ '{' ~ scale | int ~ '}' }}[0-9]*[1-9][0-9]* *$',
             try_cast({{ text }} as {{ type }}),
             null
         )
@@ -39,6 +40,8 @@
             try_cast({{ text }} as {{ type }}),
             null
         )
+    {%- elif type == 'binary' -%}
+        try_to_binary({{ text }}, 'base64')
     {%- else -%}
         try_cast({{ text }} as {{ type }})
     {%- endif -%}

@@ -126,7 +126,9 @@
     the second a is no copy of the first.
 #}
 {%- macro _sequence(feed) -%}
-    {%- if not feed.sequence -%}
+    {%- if feed.is_placed -%}
+        if(_is_initial, null, _sequence)
+    {%- elif not feed.sequence -%}
         if(
             _is_initial,
             null,

@@ -4,7 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tidemark.errors import TidemarkError
+from tidemark import feeds
+from tidemark.errors import ConfigError, TidemarkError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,6 +39,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     confirm.set_defaults(run=_confirm)
 
+    replay = commands.add_parser(
+        "replay", help="read the files with open dead letters again, after what was wrong is fixed"
+    )
+    replay.add_argument("names", metavar="SOURCE.TABLE", nargs="*", help="default: all tables")
+    replay.set_defaults(run=_replay)
+
     sql = commands.add_parser("sql", help="run one SQL statement and print its rows")
     sql.add_argument("statement")
     sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
@@ -48,14 +55,27 @@ def _parser() -> argparse.ArgumentParser:
     docs.add_argument("--no-serve", action="store_true", help="only write target/static_index.html")
     docs.set_defaults(run=_docs)
 
-    add = commands.add_parser("add", help="add a table: its YAML entry and its three models")
-    add.add_argument("name", metavar="SOURCE.TABLE")
-    add.add_argument("--key", required=True, help="the key's columns, with commas between")
-    add.add_argument("--format", choices=("extract", "dms"), default="extract")
-    add.add_argument("--path", help="folder below the landing folder (default: SOURCE/TABLE)")
-    add.add_argument("--columns", help="such as 'id bigint, name string'; default: from a file")
-    add.add_argument("--header", choices=("none", "load", "all"), help="which files have one")
-    add.add_argument("--delimiter", default=",")
+    discover = commands.add_parser(
+        "discover", help="declare every table whose files are below the landing folder"
+    )
+    discover.add_argument(
+        "folder", nargs="?", default="", help="below the landing folder (default: all of it)"
+    )
+    discover.set_defaults(run=_discover)
+
+    add = commands.add_parser(
+        "add", help="write the three models of declared tables, or add a new one with its YAML"
+    )
+    add.add_argument(
+        "names", nargs="+", metavar="SOURCE[.TABLE]", help="SOURCE: all tables that it declares"
+    )
+    new = add.add_argument_group("of a table that is not declared yet")
+    new.add_argument("--key", help="the key's columns, with commas between")
+    new.add_argument("--format", choices=feeds.FORMATS, help="default: told by the files")
+    new.add_argument("--path", help="folder below the landing folder (default: SOURCE/TABLE)")
+    new.add_argument("--columns", help="such as 'id bigint, name string'; default: from the files")
+    new.add_argument("--header", choices=feeds.HEADERS, help="which files have one")
+    new.add_argument("--delimiter", help="default: told by the files")
     add.set_defaults(run=_add)
 
     demo = commands.add_parser("demo", help="two days of sample changes, step by step")
@@ -70,6 +90,12 @@ def _run(options: argparse.Namespace) -> None:
     from tidemark import runs
 
     runs.run(build_all=options.all)
+
+
+def _replay(options: argparse.Namespace) -> None:
+    from tidemark import runs
+
+    runs.run(replay=options.names)
 
 
 def _confirm(options: argparse.Namespace) -> None:
@@ -93,28 +119,46 @@ def _docs(options: argparse.Namespace) -> None:
         dbt_docs.serve(options.port)
 
 
+def _discover(options: argparse.Namespace) -> None:
+    from tidemark import add, paths
+
+    project = paths.project_dir()
+    added = add.discovered(project, paths.landing_dir(), options.folder)
+    print("\n".join(add.told(project, added)))
+    if added.failed:
+        raise ConfigError("\n".join(added.failed))
+
+
 def _add(options: argparse.Namespace) -> None:
     from tidemark import add, paths
-    from tidemark.errors import ConfigError
 
-    source, dot, table = options.name.partition(".")
-    if not dot or not source.isidentifier() or not table.isidentifier():
-        raise ConfigError(f"'{options.name}' is not SOURCE.TABLE, such as crm.people.")
-    path = options.path or f"{source}/{table}"
-    if options.columns:
-        columns = dict(entry.strip().split(None, 1) for entry in add.split_columns(options.columns))
-    else:
-        columns = add.inferred_columns(paths.landing_dir(), path, options.delimiter)
-    keys = [name.strip() for name in options.key.split(",")]
-    feed = {"format": options.format, "path": path, "key": keys[0] if len(keys) == 1 else keys}
-    if options.header:
-        feed["header"] = options.header
-    if options.delimiter != ",":
-        feed["delimiter"] = options.delimiter
     project = paths.project_dir()
-    for file in add.write(project, add.NewTable(source, table, columns, feed)):
+    settings = ("key", "format", "path", "columns", "header", "delimiter")
+    given = {name: value for name in settings if (value := getattr(options, name)) is not None}
+    names = [name.partition(".") for name in options.names]
+    for source, dot, table in names:
+        if not source.isidentifier() or (dot and not table.isidentifier()):
+            raise ConfigError(
+                f"'{source}{dot}{table}' is neither SOURCE.TABLE, such as crm.people, nor SOURCE."
+            )
+    if given:
+        (source, dot, table), *more = names
+        if more or not dot:
+            raise ConfigError(f"--{', --'.join(given)}: only for one new table, SOURCE.TABLE.")
+        new = add.sampled(paths.landing_dir(), source, table, given)
+        written = add.write(project, new)
+        for hint in new.hints:
+            print(f"{source}.{table}: {hint}")
+    else:
+        written = add.write_models(project, options.names)
+    for file in written:
         print(f"Wrote {file.relative_to(project)}")
-    print("Check the types and write the descriptions in the YAML, then: tidemark run")
+    if given:
+        print("Check the types and write the descriptions in the YAML, then: tidemark run")
+    else:
+        print(
+            "Next: tidemark run" if written else "Every table that is not switched off has models."
+        )
 
 
 def _demo(options: argparse.Namespace) -> None:

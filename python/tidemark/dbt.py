@@ -53,24 +53,33 @@ def fingerprint(manifest: Any) -> str:
 
 
 @contextmanager
-def landed_already() -> Iterator[None]:
-    """While dbt runs in here, its hook leaves the landing folder alone."""
-    os.environ[hook.LANDED_VARIABLE] = "1"
+def as_part_of(run_id: str) -> Iterator[None]:
+    """While dbt runs in here, its hook leaves the landing folder alone.
+
+    The run's id is in the environment: dbt puts it into each line of its JSON logs.
+    """
+    mine = {hook.LANDED_VARIABLE: "1", "DBT_ENV_CUSTOM_ENV_TIDEMARK_RUN_ID": run_id}
+    os.environ.update(mine)
     try:
         yield
     finally:
-        del os.environ[hook.LANDED_VARIABLE]
+        for name in mine:
+            del os.environ[name]
 
 
-def build(select: Sequence[str] = (), *, quiet: bool = False) -> None:
-    """`dbt build`, of everything or of what the selectors name.
+def build(
+    run_id: str, select: Sequence[str] = (), exclude: Sequence[str] = (), *, quiet: bool = False
+) -> None:
+    """`dbt build`, of everything, or of what depends on the feeds to select.
 
-    Raises BuildError with the names of what failed.
+    What depends on the feeds to exclude is not built. Raises BuildError with the names of what
+    failed.
     """
     arguments = (["--quiet"] if quiet else []) + ["build"]
-    if select:
-        arguments += ["--select", *select]
-    with landed_already():
+    for option, feeds in (("--select", select), ("--exclude", exclude)):
+        if feeds:
+            arguments += [option, *(f"source:{name}+" for name in feeds)]
+    with as_part_of(run_id):
         result = invoke(arguments)
     if result.success:
         return

@@ -3,27 +3,64 @@
 The YAML is the only declaration; see docs/feeds.md for every setting.
 """
 
+import codecs
 import difflib
 import re
+import zoneinfo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from tidemark.errors import ConfigError
 
-FORMATS = ("dms", "extract")
+FORMATS = ("dms", "debezium", "extract")
 HEADERS = ("none", "load", "all")
+NEW_COLUMNS = ("add", "refuse")
+QUOTES = ('"', "none")
+BINARY_TEXTS = ("hex", "base64", "utf-8")
+UNITS = ("milliseconds", "microseconds", "nanoseconds")
+OPERATIONS = ("I", "U", "D", "T", "skip")
+# What the sequence of a Debezium feed can be besides columns.
+PLACES = (("source",), ("offset",))
+UNAVAILABLE = "__debezium_unavailable_value"
 
-# Columns that landing or a history table adds.
-_RESERVED = {"op", "version_key", "valid_from", "valid_to", "is_current", "version_number"}
+# Columns that a history table adds.
+RESERVED = ("version_key", "valid_from", "valid_to", "is_current", "version_number")
 # Settings of one format; each list says for which they make no sense.
 _NOT_FOR: dict[str, dict[str, tuple[str, ...]]] = {
     "extract": {
-        "their time orders them": ("sequence", "loaded_at", "timestamp_column", "op_in_load"),
+        "their time orders them": ("loaded_at", "op_in_load"),
+        "that is a way of AWS DMS": (
+            *("op_in_changes", "file_time_zone", "transactions_path", "source_table"),
+            "before_image_prefix",
+        ),
+        "that is a way of Debezium": ("field_prefix", "timestamp_unit", "decimals", "upserts_only"),
+    },
+    "full extract": {
+        "their time orders them": ("sequence", "timestamp_column", "operations"),
         "their rows are whole": ("ignore_null_updates", "changed_columns", "unavailable_value"),
         "each stands for the whole table": ("truncate_when", "lateness"),
     },
-    "dms": {"only full extracts have it": ("max_deleted_share", "time_in_name")},
+    "dms": {
+        "only extracts have it": (
+            *("max_deleted_share", "time_in_name", "status_column", "extract_is"),
+            "complete_marker",
+        ),
+        "that is a way of Debezium": ("field_prefix", "timestamp_unit", "decimals", "upserts_only"),
+    },
+    "debezium": {
+        "only extracts have it": (
+            *("max_deleted_share", "time_in_name", "status_column", "extract_is"),
+            "complete_marker",
+        ),
+        "that is a way of AWS DMS": (
+            *("op_in_load", "op_in_changes", "file_time_zone", "transactions_path"),
+            *("source_table", "before_image_prefix"),
+        ),
+        "that is a way of CSV files": ("header", "delimiter", "row_delimiter", "quote"),
+        "an event carries its time": ("timestamp_column",),
+    },
 }
 _TIME_PARTS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 
@@ -35,10 +72,11 @@ _TYPE = re.compile(
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the source table: its name and its Spark type."""
+    """A column of the source table: its name and its Spark type, and whether the YAML has it."""
 
     name: str
     type: str
+    is_declared: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,6 +108,26 @@ class Feed:
     lateness: str | None = None
     time_in_name: str | None = None
     max_deleted_share: float = 0.5
+    new_columns: str = "add"
+    strict: bool = False
+    max_rejected_share: float = 1.0
+    encoding: str = "utf-8"
+    binary_text: str = "base64"
+    operations: tuple[tuple[str, str], ...] = ()
+    row_delimiter: str | None = None
+    quote: str = '"'
+    op_in_changes: bool = True
+    file_time_zone: str = "UTC"
+    transactions_path: str | None = None
+    source_table: str = ""
+    before_image_prefix: str | None = None
+    field_prefix: str = "__"
+    timestamp_unit: str | tuple[tuple[str, str], ...] | None = None
+    decimals: str | None = None
+    upserts_only: bool = False
+    status_column: str | None = None
+    extract_is: str = "file"
+    complete_marker: str | None = None
 
     @property
     def name(self) -> str:
@@ -85,6 +143,57 @@ class Feed:
     def column_names(self) -> list[str]:
         """The names of the source table's columns, in order."""
         return [column.name for column in self.columns]
+
+    @property
+    def declared_names(self) -> list[str]:
+        """Of these, those that the YAML has: the fields of a CSV file without a header."""
+        return [column.name for column in self.columns if column.is_declared]
+
+    @property
+    def binary_columns(self) -> set[str]:
+        """Those columns that are bytes, which the log has as base64."""
+        return {column.name for column in self.columns if column.type == "binary"}
+
+    @property
+    def sequence_columns(self) -> tuple[str, ...]:
+        """The columns that order changes; none when their place in the source's log does."""
+        return () if self.sequence in PLACES and self.format == "debezium" else self.sequence
+
+    @property
+    def is_full_extract(self) -> bool:
+        """Whether each of its loads stands for the whole table."""
+        return self.format == "extract" and not self.status_column
+
+    @property
+    def op_column(self) -> str | None:
+        """The column that says what a record of a file does."""
+        return "Op" if self.format == "dms" else self.status_column
+
+    def needs_op(self, kind: str) -> bool:
+        """Whether records of files of this kind must say what they do."""
+        if self.format == "dms":
+            return self.op_in_load if kind == "load" else self.op_in_changes
+        return self.status_column is not None
+
+    def leading_fields(self, kind: str) -> list[str]:
+        """The fields before the source's columns in a CSV file without a header."""
+        op = [self.op_column] if self.op_column and self.needs_op(kind) else []
+        time = self.timestamp_column
+        return [*op, *([time] if time and time not in self.column_names else [])]
+
+    def before_images(self) -> list[str]:
+        """The fields behind the source's columns in a CSV file without a header."""
+        prefix = self.before_image_prefix
+        return [f"{prefix}{name}" for name in self.key] if prefix else []
+
+    def has_header(self, kind: str) -> bool:
+        """Whether CSV files of this kind begin with a line of column names."""
+        return self.header == "all" or (self.header == "load" and kind == "load")
+
+    def unit_of(self, name: str) -> str | None:
+        """What the numbers in a timestamp column count, as declared."""
+        unit = self.timestamp_unit
+        return dict(unit).get(name) if isinstance(unit, tuple) else unit
 
 
 @dataclass
@@ -145,31 +254,34 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     for column in columns:
         if not _TYPE.match(column.type):
             check.problems.append(f"column {column.name} has the unknown data_type {column.type}.")
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", column.name):
+        if not re.fullmatch(r"[^\W\d_]\w*", column.name):
             check.problems.append(
                 f"column '{column.name}': a name starts with a letter and goes on with letters, "
                 "digits and _ (names with _ in front are Tidemark's)."
             )
-        if column.name.lower() in _RESERVED:
+        if column.name.lower() in RESERVED:
             check.problems.append(f"column '{column.name}': Tidemark's own columns have that name.")
-    if settings.get("timestamp_column") in known:
+    if settings.get("timestamp_column") in known and settings.get("format") == "dms":
         check.problems.append(
             f"timestamp_column '{settings['timestamp_column']}' is what DMS adds to the table's "
             "columns: do not list it among them."
         )
-    for setting in ("key", "sequence"):
-        for name in _names(settings.get(setting)):
+    key, sequence = _names(settings.get("key")), _names(settings.get("sequence"))
+    is_debezium = settings.get("format") == "debezium"
+    if is_debezium and not sequence:
+        sequence = PLACES[0]
+    of_columns = () if is_debezium and sequence in PLACES else sequence
+    for setting, names in (("key", key), ("sequence", of_columns)):
+        for name in names:
             if name not in known:
                 check.problems.append(
                     f"the {setting} column '{name}' is not among the columns "
                     f"({', '.join(sorted(known))})."
                 )
-    if not settings.get("key"):
+    if not key:
         check.problems.append("no key: name the column or columns that identify a row.")
-    for why, not_for in _NOT_FOR.get(str(settings.get("format")), {}).items():
-        for setting in not_for:
-            if settings.get(setting):
-                check.problems.append(f"{setting} is not for format {settings['format']}: {why}.")
+    _check_format(check, settings)
+    _check_choices(check, settings, known)
     _check_columns_of_tables(check, settings, known)
     _check_partial_rows(check, settings, known)
     lateness = settings.get("lateness")
@@ -180,13 +292,16 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
             f"time_in_name '{settings['time_in_name']}' must have %Y, %m and %d, and may have %H, "
             "%M and %S, each once, such as '%Y-%m-%d'."
         )
-    share = settings.get("max_deleted_share", 0.5)
-    if not isinstance(share, int | float) or not 0 <= share <= 1:
-        check.problems.append(f"max_deleted_share '{share}' must be a number from 0 to 1.")
+    for setting in ("max_deleted_share", "max_rejected_share"):
+        share = settings.get(setting, 0.5)
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
+            check.problems.append(f"{setting} '{share}' must be a number from 0 to 1.")
     path = str(settings.get("path") or f"{source}/{table}")
-    if path.startswith("/") or ".." in path.split("/"):
-        check.problems.append(f"path '{path}' must stay below the landing folder.")
+    for folder in (path, str(settings.get("transactions_path") or "")):
+        if folder.startswith("/") or ".." in folder.split("/"):
+            check.problems.append(f"path '{folder}' must stay below the landing folder.")
     check.finish()
+    unit = settings.get("timestamp_unit")
     return Feed(
         source=source,
         table=table,
@@ -194,9 +309,9 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         declared_in=node["original_file_path"],
         format=settings["format"],
         path=path,
-        key=_names(settings["key"]),
+        key=key,
         columns=columns,
-        sequence=_names(settings.get("sequence")),
+        sequence=sequence,
         header=settings.get("header", "all" if settings["format"] == "extract" else "none"),
         op_in_load=bool(settings.get("op_in_load", False)),
         timestamp_column=settings.get("timestamp_column"),
@@ -209,11 +324,98 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         truncate_when=settings.get("truncate_when"),
         ignore_null_updates=_all_or_names(settings.get("ignore_null_updates")),
         changed_columns=settings.get("changed_columns"),
-        unavailable_value=settings.get("unavailable_value"),
+        unavailable_value=settings.get("unavailable_value", UNAVAILABLE if is_debezium else None),
         lateness=settings.get("lateness"),
         time_in_name=settings.get("time_in_name"),
-        max_deleted_share=float(share),
+        max_deleted_share=float(settings.get("max_deleted_share", 0.5)),
+        new_columns=settings.get("new_columns", "add"),
+        strict=bool(settings.get("strict", False)),
+        max_rejected_share=float(settings.get("max_rejected_share", 1)),
+        encoding=codecs.lookup(settings.get("encoding", "utf-8")).name,
+        binary_text=settings.get("binary_text", "hex" if settings["format"] == "dms" else "base64"),
+        operations=_pairs(settings.get("operations")),
+        row_delimiter=settings.get("row_delimiter"),
+        quote=settings.get("quote", '"'),
+        op_in_changes=bool(settings.get("op_in_changes", True)),
+        file_time_zone=settings.get("file_time_zone", "UTC"),
+        transactions_path=settings.get("transactions_path"),
+        source_table=settings.get("source_table") or f"{source}.{table}",
+        before_image_prefix=settings.get("before_image_prefix"),
+        field_prefix=settings.get("field_prefix", "__"),
+        timestamp_unit=unit if isinstance(unit, str | None) else _pairs(unit),
+        decimals=settings.get("decimals"),
+        upserts_only=bool(settings.get("upserts_only", False)),
+        status_column=settings.get("status_column"),
+        extract_is=settings.get("extract_is", "file"),
+        complete_marker=settings.get("complete_marker"),
     )
+
+
+def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
+    """A mapping, as what a frozen dataclass can hold."""
+    return tuple((str(name), str(each)) for name, each in (value or {}).items())
+
+
+def _check_format(check: _Check, settings: Mapping[str, Any]) -> None:
+    """Settings that make no sense for the format."""
+    kind = str(settings.get("format"))
+    kinds = [
+        kind,
+        *(["full extract"] if kind == "extract" and not settings.get("status_column") else []),
+    ]
+    for each in kinds:
+        for why, not_for in _NOT_FOR.get(each, {}).items():
+            for setting in not_for:
+                if settings.get(setting):
+                    check.problems.append(f"{setting} is not for format {kind}: {why}.")
+
+
+def _check_choices(check: _Check, settings: Mapping[str, Any], known: set[str]) -> None:
+    """Settings with few values, and what names something that must exist."""
+    choices = {
+        "new_columns": NEW_COLUMNS,
+        "quote": QUOTES,
+        "binary_text": BINARY_TEXTS,
+        "decimals": ("base64", "text"),
+        "extract_is": ("file", "folder"),
+    }
+    for setting, values in choices.items():
+        if setting in settings:
+            check.one_of(setting, settings[setting], values)
+    unit = settings.get("timestamp_unit")
+    for each in unit.values() if isinstance(unit, Mapping) else [unit] if unit else []:
+        check.one_of("timestamp_unit", each, UNITS)
+    for name in unit if isinstance(unit, Mapping) else ():
+        if name not in known:
+            check.problems.append(f"timestamp_unit: '{name}' is not among the columns.")
+    operations = settings.get("operations") or {}
+    if isinstance(operations, Mapping):
+        for each in operations.values():
+            check.one_of("operations: the operation", each, OPERATIONS)
+    else:
+        check.problems.append("operations must be a mapping such as {N: I, X: skip}.")
+    if settings.get("status_column") in known:
+        check.problems.append(
+            f"status_column '{settings['status_column']}' says what a row does: do not list it "
+            "among the columns."
+        )
+    if settings.get("extract_is") == "folder" and not settings.get("time_in_name"):
+        check.problems.append(
+            "extract_is folder needs time_in_name: a folder has no time of its own."
+        )
+    try:
+        codecs.lookup(str(settings.get("encoding", "utf-8")))
+    except LookupError:
+        check.problems.append(f"encoding '{settings['encoding']}' is none that Python knows.")
+    try:
+        zoneinfo.ZoneInfo(str(settings.get("file_time_zone", "UTC")))
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        check.problems.append(
+            f"file_time_zone '{settings['file_time_zone']}' is unknown: such as Europe/Berlin."
+        )
+    for setting in ("delimiter", "row_delimiter"):
+        if setting in settings and not settings[setting]:
+            check.problems.append(f"{setting} is empty.")
 
 
 def _all_or_names(value: Any) -> bool | tuple[str, ...]:
@@ -249,13 +451,14 @@ def _check_partial_rows(check: _Check, settings: Mapping[str, Any], known: set[s
         check.problems.append("unavailable_value must be a text without a backslash.")
 
 
+@cache
 def time_pattern(text: str) -> re.Pattern[str] | None:
     """The pattern that finds a time such as `%Y-%m-%d` in a path; None when it is no such text."""
     parts = re.split(r"%(.)", text)
     used = parts[1::2]
     if not {"Y", "m", "d"} <= set(used) <= set(_TIME_PARTS) or len(used) > len(set(used)):
         return None
-    digits = (f"(?P<{part}>[0-9]{{{_TIME_PARTS[part]}}})" for part in used)
+    digits = (f"[0-9]{{{_TIME_PARTS[part]}}}" for part in used)
     between = (re.escape(part) for part in parts[0::2])
     pattern = "".join(a + b for a, b in zip(between, (*digits, ""), strict=True))
     return re.compile(f"(?<![0-9]){pattern}(?![0-9])")

@@ -1,25 +1,27 @@
 """Files of the landing folder: which there are, what each is, and in which order they apply."""
 
-import os
+import posixpath
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
-from tidemark.errors import ConfigError
 from tidemark.feeds import Feed, time_pattern
+from tidemark.readers import type_of_file
+from tidemark.readers.debezium import offset_in
+from tidemark.storage import Found, Known, LandingFolder
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# AWS DMS names: LOAD and a hexadecimal counter for the full load, the UTC time at which the
-# file was closed for changes. The digits after the seconds are a decimal fraction.
+# AWS DMS names: LOAD and a hexadecimal counter for the full load, the time at which the file
+# was closed for changes. The digits after the seconds are a decimal fraction.
+_DMS_TYPE = r"\.(csv|parquet)(\.gz)?$"
 _DMS_LOAD = re.compile(
-    r"^(SEGMENT[0-9A-Za-z]+_)?LOAD(_\d+_)?(?P<counter>[0-9A-F]{1,16})\.csv(\.gz)?$", re.IGNORECASE
+    rf"^(SEGMENT[0-9A-Za-z]+_)?LOAD(_\d+_)?[0-9A-F]{{1,16}}{_DMS_TYPE}", re.IGNORECASE
 )
-_DMS_CHANGES = re.compile(r"^(?P<time>\d{8}-\d{6})(?P<fraction>\d{1,9})\.csv(\.gz)?$", re.I)
-_EXTRACT = re.compile(r"\.csv(\.gz)?$", re.IGNORECASE)
-# Files and folders that producers and copy tools leave beside the data.
-_SIDE = re.compile(r"^[._]|\.(dfm|crc|tmp|md)$|^awsdms_|^s3_validation_failures$", re.IGNORECASE)
+_DMS_CHANGES = re.compile(rf"^(?P<time>\d{{8}}-\d{{6}})(?P<fraction>\d{{1,9}}){_DMS_TYPE}", re.I)
+_DMS_TRANSACTIONS = re.compile(
+    r"^CDC_TXN-(?P<time>\d{14})(?P<fraction>\d{1,9})\.csv(\.gz)?$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -33,51 +35,71 @@ class LandedFile:
     modified: datetime
 
 
-def listed(root: Path, feed: Feed) -> list[LandedFile]:
+def listed(root: LandingFolder, feed: Feed, known: Known | None = None) -> list[LandedFile]:
     """The feed's files, in the order in which they apply; the kind of a stranger is `foreign`.
 
     Raises ConfigError when the feed's folder is a link that leaves the landing folder.
     """
-    folder = root / feed.path
-    if not folder.is_dir():
-        return []
-    if not folder.resolve().is_relative_to(root.resolve()):
-        raise ConfigError(f"{feed.declared_in}, {feed.name}: {folder} leaves the landing folder.")
-    return sorted(_file(feed, root, found) for found in _walk(folder))
+    folders = [feed.path, *([feed.transactions_path] if feed.transactions_path else [])]
+    found = [_file(feed, file) for folder in folders for file in root.walk(folder, known or {})]
+    if feed.complete_marker:
+        whole = {
+            folder: root.has(f"{folder}/{feed.complete_marker}")
+            for folder in {posixpath.dirname(file.path) for file in found}
+        }
+        found = [
+            file
+            for file in found
+            if whole[posixpath.dirname(file.path)]
+            and posixpath.basename(file.path) != feed.complete_marker
+        ]
+    return sorted(set(found))
 
 
-def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if _SIDE.search(entry.name):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(Path(entry.path))
-            elif entry.is_file(follow_symlinks=False):
-                yield entry
+def _file(feed: Feed, file: Found) -> LandedFile:
+    name = posixpath.basename(file.path)
+    if feed.format == "dms":
+        kind, time = _dms(feed, name, file.modified)
+    elif feed.format == "debezium":
+        kind, time = _debezium(feed, name, file.modified)
+    else:
+        found = _time_in(feed, file.path) if feed.time_in_name else file.modified
+        known = "changes" if feed.status_column else "load"
+        kind = known if found and type_of_file(name) else "foreign"
+        time = found or file.modified
+    return LandedFile(time, file.path, kind, file.size, file.modified)
 
 
-def _file(feed: Feed, root: Path, entry: os.DirEntry[str]) -> LandedFile:
-    status = entry.stat()
-    modified = datetime.fromtimestamp(status.st_mtime_ns // 1000 / 1_000_000, UTC)
-    path = Path(entry.path).relative_to(root).as_posix()
-    kind, time = _kind_and_time(feed, path, entry.name, modified)
-    return LandedFile(time, path, kind, status.st_size, modified)
+def _dms(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]:
+    if _DMS_LOAD.match(name):
+        return "load", modified
+    changes = _DMS_CHANGES.match(name) or _DMS_TRANSACTIONS.match(name)
+    if not changes:
+        return "foreign", modified
+    try:
+        second = datetime.strptime(changes["time"].replace("-", ""), "%Y%m%d%H%M%S")
+    except ValueError:
+        return "foreign", modified
+    micros = int(changes["fraction"].ljust(6, "0")[:6])
+    return "changes", _in_utc(second.replace(microsecond=micros), feed.file_time_zone, modified)
 
 
-def _kind_and_time(feed: Feed, path: str, name: str, modified: datetime) -> tuple[str, datetime]:
-    if feed.format == "extract":
-        time = _time_in(feed, path) if feed.time_in_name else modified
-        return ("load" if time and _EXTRACT.search(name) else "foreign"), time or modified
-    changes = _DMS_CHANGES.match(name)
-    if changes:
-        try:
-            second = datetime.strptime(changes["time"], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
-        except ValueError:
-            return "foreign", modified
-        micros = int(changes["fraction"].ljust(6, "0")[:6])
-        return "changes", second.replace(microsecond=micros)
-    return ("load" if _DMS_LOAD.match(name) else "foreign"), modified
+def _in_utc(local: datetime, zone: str, modified: datetime) -> datetime:
+    """A local time as UTC. In the hour that comes twice, the one before the file was written."""
+    first, second = (
+        local.replace(tzinfo=ZoneInfo(zone), fold=fold).astimezone(UTC) for fold in (0, 1)
+    )
+    return second if second != first and second <= modified + timedelta(minutes=1) else first
+
+
+def _debezium(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]:
+    offset = offset_in(name, feed)
+    if offset is not None:
+        # The file's place in its partition, as a time: it orders, and says nothing else.
+        return "changes", EPOCH + timedelta(microseconds=offset)
+    # Some sinks write names without a type; what the file is, its first bytes tell.
+    known = type_of_file(name) not in (None, "csv") or "." not in name
+    return "changes" if known else "foreign", modified
 
 
 def _time_in(feed: Feed, path: str) -> datetime | None:

@@ -9,12 +9,19 @@ from datetime import datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import csv_records, files, ledger, macros
+from tidemark import files, ledger, macros, readers
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
+from tidemark.ledger import Plan
 
 # An extract is known by these: a file may be written again.
-_EXTRACT = ("_file_at", "_file")
+_EXTRACT = ("_file_at", "_extract")
+
+
+def _extract(feed: Feed) -> str:
+    """The SQL expression of the extract that a row belongs to: its file, or its file's folder."""
+    whole = "regexp_replace(_file, '/[^/]*$', '')"
+    return f"{whole if feed.extract_is == 'folder' else '_file'} as _extract"
 
 
 def _key(feed: Feed) -> list[str]:
@@ -31,35 +38,54 @@ def refused_extracts(
     A key that stands twice, and more deletions than `max_deleted_share` allows, compared with the
     extract before it in time. Someone can confirm the second; see `tidemark confirm`.
     """
-    good = events.where("_reason is null")
+    events = events.selectExpr("*", _extract(feed))
+    good = events.where("_reason is null and _skipped is null")
     refused = _with_repeated_keys(feed, good)
+    if feed.extract_is == "folder":
+        refused |= _without_rows(events, confirmed)
     while True:
         shrunken = _first_shrunken(
-            spark, feed, good.where(~F.col("_file").isin(*refused)), confirmed
+            spark, feed, good.where(~F.col("_extract").isin(*refused)), confirmed
         )
         if not shrunken:
-            return refused
+            break
         refused.update(shrunken)
+    if feed.extract_is == "file" or not refused:
+        return refused
+    parts = events.select("_file", "_extract").distinct().collect()
+    return {row["_file"]: refused[row["_extract"]] for row in parts if row["_extract"] in refused}
+
+
+def _without_rows(events: DataFrame, confirmed: Collection[str]) -> dict[str, str]:
+    """The folders whose parts are all empty."""
+    empty = events.groupBy("_extract").agg(
+        F.expr("count_if(_skipped is null) as rows"), F.min("_file").alias("first")
+    )
+    return {
+        row["_extract"]: f"{readers.NO_ROWS}; if it is right: tidemark confirm {row['_extract']}"
+        for row in empty.where("rows = 0").collect()
+        if row["first"] not in confirmed
+    }
 
 
 def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
     keys = ", ".join(f"`{name}`" for name in feed.key)
     told = ", ', ', ".join(f"'{name} ', cast(key.`{name}` as string)" for name in feed.key)
     found = (
-        good.selectExpr("_file", *_key(feed))
-        .groupBy("_file", *[f"`{name}`" for name in feed.key])
+        good.selectExpr("_extract", *_key(feed))
+        .groupBy("_extract", *[f"`{name}`" for name in feed.key])
         .count()
         .where("count > 1")
-        .groupBy("_file")
+        .groupBy("_extract")
         .agg(
             F.count("*").alias("keys"),
             F.expr(f"slice(array_sort(collect_list(struct({keys}))), 1, 3)").alias("some"),
         )
-        .selectExpr("_file", "keys", f"transform(some, key -> concat({told})) as some")
+        .selectExpr("_extract", "keys", f"transform(some, key -> concat({told})) as some")
         .collect()
     )
     return {
-        row["_file"]: f"{row['keys']} keys stand in the extract more than once, such as "
+        row["_extract"]: f"{row['keys']} keys stand in the extract more than once, such as "
         + "; ".join(row["some"])
         for row in found
     }
@@ -70,7 +96,8 @@ def _first_shrunken(
 ) -> dict[str, str]:
     """The first extract, in order, that deletes too much, and why; empty when none does."""
     log = spark.table(f"`{feed.schema}`.`{feed.table}`")
-    known = log.where("_is_delete and _op = 'T'").select(*_EXTRACT).distinct().collect()
+    truncates = log.where("_is_delete and _op = 'T'")
+    known = truncates.selectExpr("_file_at", "_file as _extract").distinct().collect()
     new = good.select(*_EXTRACT).distinct().collect()
     of_new = {tuple(row) for row in new}
     extracts = sorted(of_new.union(tuple(row) for row in known))
@@ -81,11 +108,11 @@ def _first_shrunken(
     ]
     if len(pairs) < 2:
         return {}
-    numbers = spark.createDataFrame(pairs, "nth int, _file_at timestamp, _file string")
+    numbers = spark.createDataFrame(pairs, "nth int, _file_at timestamp, _extract string")
     # The times as literals: Delta passes over the files of all other extracts.
     rows = (
         log.where((F.col("_op") == "R") & F.col("_file_at").isin(*{at for _, at, _ in pairs}))
-        .selectExpr(*_EXTRACT, *_key(feed))
+        .selectExpr("_file_at", _extract(feed), *_key(feed))
         .unionByName(good.selectExpr(*_EXTRACT, *_key(feed)))
         .join(F.broadcast(numbers), list(_EXTRACT))
         .select("nth", *[f"`{name}`" for name in feed.key])
@@ -102,7 +129,8 @@ def _first_shrunken(
     )
     for row in counts:
         extract = extracts[row["nth"]] if row["nth"] < len(extracts) else None
-        if extract not in of_new or extract[1] in confirmed:
+        parts = tuple(path for path in confirmed if path.startswith(f"{(extract or ('', ''))[1]}/"))
+        if extract not in of_new or extract[1] in confirmed or parts:
             continue
         if row["gone"] > feed.max_deleted_share * row["keys"]:
             _, path = extract
@@ -114,19 +142,21 @@ def _first_shrunken(
     return {}
 
 
-def with_truncates(events: DataFrame, confirmed: Collection[str]) -> DataFrame:
+def with_truncates(feed: Feed, events: DataFrame, confirmed: Collection[str]) -> DataFrame:
     """Extracts, each after a truncate: what it lacks is deleted.
 
     No truncate for an extract without a row, unless confirmed, nor for one with a bad row: the
     rows that could not be read would count as deleted.
     """
-    is_confirmed = F.col("_file").isin(*confirmed) & (F.col("_reason") == csv_records.NO_ROWS)
+    is_confirmed = F.col("_file").isin(*confirmed) & (F.col("_reason") == readers.NO_ROWS)
     events = events.withColumn("_is_empty", F.coalesce(is_confirmed, F.lit(False)))
     truncates = (
-        events.groupBy("_file", "_file_at", "_changed_at", "_load_id", "_landed_at")
+        events.selectExpr("*", _extract(feed))
+        .groupBy("_extract", "_file_at", "_changed_at", "_load_id", "_landed_at")
         .agg(F.expr("count_if(_reason is not null and not _is_empty) as _bad"))
         .where("_bad = 0")
         .drop("_bad")
+        .withColumnRenamed("_extract", "_file")
     )
     return (
         events.where("not _is_empty")
@@ -146,23 +176,24 @@ def _as_truncates(files: DataFrame) -> DataFrame:
 
 
 def in_their_generation(
-    spark: SparkSession, feed: Feed, events: DataFrame, loads: Sequence[LandedFile], load_id: int
+    spark: SparkSession, feed: Feed, events: DataFrame, loads: Sequence[LandedFile], plan: Plan
 ) -> DataFrame:
     """The rows of a DMS task's load files, placed as initial load, or as a reload.
 
     Load files that landed before and now hold other rows are a reload, together with those that
     come with them: a new generation, which a truncate at position 0 of its first file begins. All
     its rows have that file's time. Further load files belong to the generation that is there; so
-    does a file with the rows that it had, and rows that were refused before.
+    does a file with the rows that it had, rows that were refused before, and a file version that
+    is read again.
     """
-    log = spark.table(f"`{feed.schema}`.`{feed.table}`").where(f"_load_id < {load_id}")
+    log = spark.table(f"`{feed.schema}`.`{feed.table}`").where(f"_load_id < {plan.load_id}")
     last = log.where("_is_delete and _op = 'T' and _position = 0")
     micros = last.selectExpr("unix_micros(max(_file_at)) as at").collect()[0]["at"]
     started_at = None if micros is None else files.EPOCH + timedelta(microseconds=micros)
     of_generation = log.where("_op = 'R'").where(
         "_is_initial" if micros is None else f"not _is_initial and unix_micros(_file_at) = {micros}"
     )
-    paths = [file.path for file in loads]
+    paths = [file.path for file in loads if file.path not in plan.read_before]
     before = of_generation.where(F.col("_file").isin(*paths))
     is_load = F.col("_is_initial")
     if _is_reload(spark, feed, before, events.where(is_load & F.col("_reason").isNull())):

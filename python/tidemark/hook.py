@@ -4,20 +4,32 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidemark import landing, paths, report, session
+from tidemark import landing, report, session, storage
 from tidemark.feeds import feeds_of
 
 # Set by `tidemark run`, which has landed by itself before it calls dbt.
 LANDED_VARIABLE = "TIDEMARK_LANDED"
 
+# Why tables could not be landed, by `source.table`: their models fail, the others are built.
+_failures: dict[str, str] = {}
+
 
 def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
-    """Land the new files of the project's feeds; gives one line for dbt's log, or ''."""
+    """Land the new files of the project's feeds; gives lines for dbt's log, or ''."""
+    _failures.clear()
     if os.environ.get(LANDED_VARIABLE):
         return ""
     feeds = feeds_of(sources)
     if not feeds:
         return ""
     run_id = landing.new_run_id()
-    landed = landing.land(session.get(), feeds, paths.landing_dir(), run_id=run_id)
-    return report.one_line(landed)
+    landed = landing.land(session.get(), feeds, storage.landing_folder(), run_id=run_id)
+    _failures.update({entry.feed.name: entry.failure for entry in landed if entry.failure})
+    text = "\n".join([report.one_line(landed), *report.remarks(landed)])
+    report.log(run_id, text)
+    return text
+
+
+def landing_failure(name: str) -> str:
+    """Why the files of `source.table` could not be landed in this run, or ''."""
+    return _failures.get(name, "")

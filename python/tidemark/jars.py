@@ -1,6 +1,7 @@
-"""The Delta jars: fetched once with the Ivy that PySpark carries, checked, then only looked up.
+"""Jars beside PySpark's: fetched once with the Ivy it carries, checked, then only looked up.
 
-Run as `python -m tidemark.jars` to fetch what jars.lock names into the cache.
+Run as `python -m tidemark.jars` to fetch what the session needs into the cache: what jars.lock
+names, and jars-s3.lock too when the landing folder is on S3 or `s3` is an argument.
 """
 
 import hashlib
@@ -8,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -16,12 +18,14 @@ from tidemark import java, paths
 from tidemark.errors import SetupError, TidemarkError
 
 MIRROR_VARIABLE = "TIDEMARK_MAVEN_MIRROR"
+S3_LOCK = "jars-s3.lock"
 
 
 @dataclass(frozen=True)
 class Jar:
-    """One line of jars.lock."""
+    """One line of a lock file."""
 
+    lock: str
     sha256: str
     group: str
     artifact: str
@@ -33,19 +37,31 @@ class Jar:
         return f"{self.artifact}-{self.version}.jar"
 
 
-def locked_jars() -> list[Jar]:
-    """The jars that jars.lock names, in its order."""
-    lines = (paths.project_dir() / "jars.lock").read_text().splitlines()
-    entries = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    return [Jar(sha256, *coordinate.split(":")) for sha256, coordinate in entries]
+def session_locks() -> list[Path]:
+    """The lock files of the session's jars; a landing folder at s3a:// needs more of them."""
+    names = ["jars.lock"]
+    if os.environ.get("TIDEMARK_LANDING", "").startswith("s3a://"):
+        names.append(S3_LOCK)
+    return [paths.project_dir() / name for name in names]
 
 
-def installed_jars() -> list[Path]:
-    """The cached jar files, for Spark's class path. No network, no checksum: that was at install.
+def locked_jars(locks: Iterable[Path]) -> list[Jar]:
+    """The jars that the lock files name, in their order."""
+    return [
+        Jar(lock.name, sha256, *coordinate.split(":"))
+        for lock in locks
+        for line in lock.read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+        for sha256, coordinate in [line.split()]
+    ]
 
-    Raises SetupError when one is missing.
+
+def installed_jars(locks: Iterable[Path] | None = None) -> list[Path]:
+    """The cached files of the session's jars, or of these lock files', for a class path.
+
+    No network, no checksum: that was at install. Raises SetupError when one is missing.
     """
-    files = [paths.jar_dir() / jar.file_name for jar in locked_jars()]
+    files = [paths.jar_dir() / jar.file_name for jar in locked_jars(locks or session_locks())]
     missing = [file.name for file in files if not file.exists()]
     if missing:
         raise SetupError(
@@ -83,19 +99,21 @@ def _mirror_settings(root: str) -> str:
     )
 
 
-def install() -> list[Path]:
-    """Fetch the jars that the cache lacks; every file that enters the cache has its checksum.
+def install(locks: Iterable[Path] | None = None) -> list[Path]:
+    """Fetch what the cache lacks of the session's jars, or of these lock files'.
 
-    The repository is Maven Central as Ivy knows it, or TIDEMARK_MAVEN_MIRROR.
+    Every file that enters the cache has its checksum. The repository is Maven Central as Ivy
+    knows it, or TIDEMARK_MAVEN_MIRROR.
     """
     import pyspark
 
     java_command = require_java()
     cache = paths.jar_dir()
-    missing = [jar for jar in locked_jars() if not (cache / jar.file_name).exists()]
+    locks = list(locks or session_locks())
+    missing = [jar for jar in locked_jars(locks) if not (cache / jar.file_name).exists()]
     if not missing:
-        return installed_jars()
-    print(f"Fetching {len(missing)} jars (about 13 MB) into {cache}", file=sys.stderr)
+        return installed_jars(locks)
+    print(f"Fetching {len(missing)} jars into {cache}", file=sys.stderr)
     cache.mkdir(parents=True, exist_ok=True)
     ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
@@ -111,7 +129,7 @@ def install() -> list[Path]:
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         for jar in missing:
             _admit(work / jar.file_name, cache / jar.file_name, jar, answer.stdout)
-    return installed_jars()
+    return installed_jars(locks)
 
 
 def _admit(fetched: Path, target: Path, jar: Jar, log: str) -> None:
@@ -124,7 +142,7 @@ def _admit(fetched: Path, target: Path, jar: Jar, log: str) -> None:
     found = hashlib.sha256(fetched.read_bytes()).hexdigest()
     if found != jar.sha256:
         raise SetupError(
-            f"{jar.file_name} has the checksum {found}, but jars.lock says {jar.sha256}: "
+            f"{jar.file_name} has the checksum {found}, but {jar.lock} says {jar.sha256}: "
             "it is not used. Check the mirror."
         )
     fetched.replace(target)
@@ -133,5 +151,7 @@ def _admit(fetched: Path, target: Path, jar: Jar, log: str) -> None:
 if __name__ == "__main__":
     try:
         install()
+        if sys.argv[1:] == ["s3"]:
+            install([paths.project_dir() / S3_LOCK])
     except TidemarkError as error:
         sys.exit(f"tidemark: {error}")

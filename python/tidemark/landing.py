@@ -6,31 +6,29 @@ next run carries it out again under the same id, which Delta applies at most onc
 """
 
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import csv_records, files, full_loads, ledger, macros, session
-from tidemark.errors import ConfigError, SetupError
+from tidemark import files, full_loads, ledger, log, macros, readers, session
+from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
+from tidemark.storage import LandingFolder
 
 OPERATIONS = ("I", "U", "D")
 LOAD_OPERATIONS = ("I",)
-# What landing adds to the source's columns; see docs/architecture.md. They stand first, because
-# Delta keeps statistics, by which builds skip files, of a table's first 32 columns only.
-LOG_COLUMNS = (
-    "_load_id bigint, _op string, _is_delete boolean, _is_initial boolean, "
-    "_changed_at timestamp, _file_at timestamp, _file string, _position bigint, "
-    "_landed_at timestamp"
-)
+
+
+class TableFailedError(TidemarkError):
+    """A table's files cannot be landed; nothing of them did."""
 
 
 @dataclass
@@ -39,45 +37,102 @@ class Landed:
 
     feed: Feed
     files: int = 0
-    rows: int = 0
-    rejected: int = 0
-    set_aside: int = 0
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys((*ledger.COUNTS, "duplicate"), 0)
+    )
+    reasons: dict[str, str] = field(default_factory=dict)
+    new_columns: list[str] = field(default_factory=list)
+    newest_change: datetime | None = None
+    seconds: float = 0.0
+    failure: str = ""
     note: str = ""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was anything to land."""
+        return bool(self.files or self.reasons or self.failure)
+
+    @property
+    def set_aside(self) -> int:
+        """Files that were refused whole; `reasons` says why."""
+        return len(self.reasons)
+
+    @property
+    def rows(self) -> int:
+        """Rows that entered the log."""
+        return self.counts["rows"]
+
+    @property
+    def rejected(self) -> int:
+        """Records that went to the dead letter."""
+        return self.counts["rejected"]
+
+    def as_run(self) -> dict[str, object]:
+        """As a row of the table `tidemark.runs`."""
+        return {
+            "source_name": self.feed.source,
+            "table_name": self.feed.table,
+            "files": self.files,
+            "set_aside": self.set_aside,
+            **self.counts,
+            "seconds": round(self.seconds, 3),
+            "newest_change": self.newest_change,
+            "failure": self.failure or None,
+        }
 
     def add(self, plan: ledger.Plan, outcome: ledger.Outcome) -> None:
         """Count one plan that was carried out."""
         self.files += len(plan.files) - len(outcome.set_aside)
-        self.rows += outcome.total_rows
-        self.rejected += sum(outcome.rejected.values())
-        self.set_aside += len(outcome.set_aside)
+        self.reasons |= outcome.set_aside
+        self.new_columns += outcome.new_columns
+        for name in ledger.COUNTS:
+            self.counts[name] += outcome.total(name)
+        self.counts["duplicate"] += outcome.copies
+        newest = [at for at in (self.newest_change, outcome.newest_change) if at]
+        self.newest_change = max(newest, default=None)
 
 
-def land(spark: SparkSession, feeds: Iterable[Feed], root: Path, *, run_id: str) -> list[Landed]:
+def land(
+    spark: SparkSession,
+    feeds: Iterable[Feed],
+    root: LandingFolder,
+    *,
+    run_id: str,
+    progress: Callable[[int, int], None] = lambda done, planned: None,
+) -> list[Landed]:
     """Land every new file of the feeds; gives one entry for each feed.
 
-    Raises SetupError when the landing folder itself is missing.
+    `progress` is told how many of how many files are done. A table that fails has a `failure`,
+    and the next run tries it again; the others land. Raises SetupError when the landing folder
+    itself is missing.
     """
-    if not root.is_dir():
-        raise SetupError(
-            f"The landing folder {root} does not exist: create it, "
-            "or point TIDEMARK_LANDING at the folder where your change files arrive."
-        )
+    root.require()
     ledger.create_tables(spark)
-    book = ledger.read(spark)
     feeds = list(feeds)
+    book = ledger.read(spark)
+    newest_known = ledger.newest_changes(spark)
     # Most of a small load is waiting for one step after the other: tables go side by side.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as side_by_side:
-        list(side_by_side.map(lambda feed: _create_log(spark, feed), feeds))
-        work = [_plan(feed, root, book) for feed in feeds]
+        list(side_by_side.map(lambda feed: log.create(spark, feed), log.missing(spark, feeds)))
+        found = list(side_by_side.map(lambda feed: _listed(root, feed, book), feeds))
+        work = [_plan(feed, listed, book) for feed, listed in zip(feeds, found, strict=True)]
         new = [(landed.feed, plan) for landed, plans in work for plan in plans if plan.is_new]
         ledger.write_planned(spark, new, run_id)
+        planned = sum(len(plan.files) for _, plans in work for plan in plans)
         done: list[tuple[Feed, ledger.Plan, ledger.Outcome]] = []
 
         def carry_out(landed: Landed, plans: list[ledger.Plan]) -> None:
-            for plan in plans:
-                outcome = _carry_out(spark, landed.feed, root, plan, run_id)
-                done.append((landed.feed, plan, outcome))
-                landed.add(plan, outcome)
+            started_at = time.monotonic()
+            try:
+                for plan in plans:
+                    newest = newest_known.get(landed.feed.name)
+                    outcome = _carry_out(spark, landed.feed, root, plan, run_id, newest)
+                    done.append((landed.feed, plan, outcome))
+                    landed.add(plan, outcome)
+                    progress(sum(len(plan.files) for _, plan, _ in done), planned)
+            except Exception as error:  # one table's trouble is not the others'
+                landed.failure = session.readable(error)
+            landed.seconds = time.monotonic() - started_at
 
         started = [side_by_side.submit(carry_out, *each) for each in work if each[1]]
         try:
@@ -85,111 +140,227 @@ def land(spark: SparkSession, feeds: Iterable[Feed], root: Path, *, run_id: str)
                 table.result()
         finally:
             wait(started)
+            for feed, plan, _ in done:
+                ledger.supersede(spark, feed, plan)
             ledger.write_finished(spark, done, run_id)
+    ledger.write_run(spark, [landed.as_run() for landed, _ in work if landed.is_new], run_id)
     return [landed for landed, _ in work]
 
 
-def _plan(feed: Feed, root: Path, book: ledger.Ledger) -> tuple[Landed, list[ledger.Plan]]:
+def _listed(
+    root: LandingFolder, feed: Feed, book: ledger.Ledger
+) -> list[LandedFile] | Exception | None:
+    try:
+        found = files.listed(root, feed, book.newest_versions(feed))
+        return found or ([] if root.has(feed.path) else None)
+    except Exception as error:  # one table's trouble is not the others'
+        return error
+
+
+def _plan(
+    feed: Feed, found: list[LandedFile] | Exception | None, book: ledger.Ledger
+) -> tuple[Landed, list[ledger.Plan]]:
     """What is to be landed of one table: what a run that died left behind, then new files."""
     landed = Landed(feed)
-    plans = book.unfinished(feed)
-    found = files.listed(root, feed)
-    if not found and not (root / feed.path).is_dir():
-        landed.note = f"{root / feed.path} does not exist"
-    new = [file for file in found if not book.knows(feed, file)]
+    if isinstance(found, Exception):
+        landed.failure = session.readable(found)
+        return landed, []
+    if found is None:
+        landed.note = f"its folder {feed.path} is not in the landing folder"
+    there = set(found or [])
+    plans = [
+        replace(plan, gone=frozenset(file.path for file in plan.files if file not in there))
+        for plan in book.unfinished(feed)
+    ]
+    lost = book.wanted(feed) - {file.path for file in found or []}
+    if lost:
+        landed.note = f"not in the landing folder any more: {', '.join(sorted(lost))}"
+    new = [file for file in found or [] if not book.knows(feed, file)]
     if new:
         plans.append(book.plan(feed, new))
     return landed, plans
 
 
-def _create_log(spark: SparkSession, feed: Feed) -> None:
-    spark.sql(f"create schema if not exists `{feed.schema}`")
-    log = f"`{feed.schema}`.`{feed.table}`"
-    if not spark.catalog.tableExists(log):
-        columns = ", ".join(f"`{name}` string" for name in feed.column_names)
-        # Deletes in files of their own: they are a table's tombstones, and looked up as such.
-        spark.sql(
-            f"create table {log} ({LOG_COLUMNS}, {columns}) using delta partitioned by (_is_delete)"
-        )
-
-
 def _carry_out(
-    spark: SparkSession, feed: Feed, root: Path, plan: ledger.Plan, run_id: str
+    spark: SparkSession,
+    declared: Feed,
+    root: LandingFolder,
+    plan: ledger.Plan,
+    run_id: str,
+    newest_known: datetime | None,
 ) -> ledger.Outcome:
     """Land the plan's files under its load id; doing it again after a crash changes nothing."""
-    refused: dict[str, str] = {}
-    readable: list[LandedFile] = []
-    for file in plan.files:
-        reason = _refusal(feed, root, file)
-        if reason:
-            refused[file.path] = reason
-        else:
-            readable.append(file)
-    outcome = ledger.Outcome(set_aside=set(refused))
+    feed = log.with_known_columns(spark, declared)
+    refused = {file.path: reason for file in plan.files if (reason := _refusal(feed, file, plan))}
+    readable = [file for file in plan.files if file.path not in refused]
+    outcome = ledger.Outcome(set_aside=dict(refused))
     if not readable:
         _append_dead_letters(None, feed, plan, refused, run_id, spark)
         return outcome
     read = _events(spark, feed, root, readable, plan.load_id).persist()
     try:
-        loads = [file for file in readable if file.kind == "load"]
-        events = read
-        if feed.format == "extract":
-            refused |= full_loads.refused_extracts(spark, feed, read, plan.confirmed)
-            outcome.set_aside |= set(refused)
-            events = read.where(~F.col("_file").isin(*refused)) if refused else read
-            events = full_loads.with_truncates(events, plan.confirmed)
-        elif loads:
-            events = full_loads.in_their_generation(spark, feed, read, loads, plan.load_id)
-        outcome.count(
-            events.groupBy("_file")
-            .agg(
-                F.expr("count_if(_reason is null) as entering"),
-                F.expr("count_if(_reason is null and _position > 0) as rows"),
-                F.expr("count_if(_reason is not null and _position is not null) as rejected"),
-                F.expr("count_if(_position is null) as unreadable"),
-            )
-            .collect()
-        )
+        _refuse_too_many(feed, read)
+        strictly = _strictly(feed, read)
+        refused |= strictly
+        events = read.where(~F.col("_file").isin(*strictly)) if strictly else read
+        if feed.is_full_extract:
+            broken = full_loads.refused_extracts(spark, feed, events, plan.confirmed)
+            if broken:
+                events = events.where(~F.col("_file").isin(*broken))
+                refused |= broken
+            events = full_loads.with_truncates(feed, events, plan.confirmed)
+        elif feed.format == "dms":
+            loads = [file for file in readable if file.kind == "load" and file.path not in refused]
+            if loads:
+                events = full_loads.in_their_generation(spark, feed, events, loads, plan)
+        events = _not_landed_before(spark, feed, events, plan)
+        outcome.count(_counts(feed, events, newest_known))
+        if outcome.has_rows and outcome.oldest_change:
+            is_in_order = newest_known is None or outcome.oldest_change > newest_known
+            outcome.copies = _copies(spark, feed, events, plan, is_in_order)
+        outcome.set_aside |= refused
         if outcome.has_rows:
-            _append(events.where("_reason is null"), feed, plan)
+            outcome.new_columns = log.add_columns(spark, feed, outcome.other_columns)
+            log.append(feed, events.where(_IS_GOOD), plan, outcome.new_columns)
         if outcome.has_dead_letters:
-            _append_dead_letters(events, feed, plan, refused, run_id, spark)
+            letters = events.unionByName(
+                read.where(F.col("_file").isin(*strictly)), allowMissingColumns=True
+            )
+            _append_dead_letters(
+                letters if strictly else events, feed, plan, refused, run_id, spark
+            )
     finally:
         read.unpersist()
     return outcome
 
 
-def _refusal(feed: Feed, root: Path, file: LandedFile) -> str | None:
-    if file.kind == "foreign":
-        if feed.time_in_name and file.path.lower().endswith((".csv", ".csv.gz")):
-            return f"the path has no time like {feed.time_in_name} (time_in_name)"
-        return f"the name is none that format {feed.format} writes"
-    if file.size == 0:
-        # Spark passes over such a file without a word.
-        return "the file is empty (0 bytes)"
-    if not (root / file.path).is_file():
-        return "the file vanished before it was read"
-    return None
+_IS_GOOD = "_reason is null and _skipped is null"
 
 
-def _layout(feed: Feed, kind: str) -> csv_records.Layout:
-    extra: list[str] = []
-    if feed.format == "dms" and (kind == "changes" or feed.op_in_load):
-        extra.append("Op")
-    if feed.format == "dms" and feed.timestamp_column:
-        extra.append(feed.timestamp_column)
-    return csv_records.Layout(
-        fields=(*extra, *feed.column_names),
-        required=(*extra, *feed.key),
-        header=feed.header == "all" or (feed.header == "load" and kind == "load"),
-        delimiter=feed.delimiter,
-        null_text=feed.null_text,
-        may_be_empty=feed.format != "extract",
+def _counts(feed: Feed, events: DataFrame, newest_known: datetime | None) -> list[Row]:
+    """What becomes of each file's records."""
+    is_record = f"{_IS_GOOD} and _position > 0"
+    is_late = F.lit(False) if newest_known is None else F.col("_changed_at") < F.lit(newest_known)
+    if feed.is_full_extract:
+        is_late = F.lit(False)
+    return (
+        events.withColumn("_is_late", is_late & ~F.col("_is_initial"))
+        .groupBy("_file")
+        .agg(
+            F.expr(f"count_if({_IS_GOOD}) as entering"),
+            F.expr(f"count_if({is_record}) as rows"),
+            F.expr("count_if(_reason is not null and _position is not null) as rejected"),
+            F.expr("count_if(_skipped is not null and _reason is null) as skipped"),
+            F.expr(f"count_if({is_record} and _op in ('R', 'I')) as inserted"),
+            F.expr(f"count_if({is_record} and _op = 'U') as updated"),
+            F.expr(f"count_if({is_record} and _op = 'D') as deleted"),
+            F.expr(f"count_if({is_record} and _is_late) as late"),
+            F.expr(f"unix_micros(min(if({is_record}, _changed_at, null))) as oldest"),
+            F.expr(f"unix_micros(max(if({is_record}, _changed_at, null))) as newest"),
+            F.expr("first(if(_position is null, _reason, null), true) as unreadable"),
+            F.expr(f"flatten(collect_set(if({_IS_GOOD}, map_keys(_others), null))) as others"),
+        )
+        .collect()
     )
 
 
+def _copies(
+    spark: SparkSession, feed: Feed, events: DataFrame, plan: ledger.Plan, is_in_order: bool
+) -> int:
+    """How many changes are copies (rule 3), of this load or of one before it.
+
+    A copy has the time of what it copies, so a load that is newer than all before has none of
+    theirs. Without a sequence a change has its place for one: there are no copies.
+    """
+    if not feed.sequence or feed.is_full_extract:
+        return 0
+    columns = ", ".join(f"`{name}`" for name in feed.column_names)
+    content = f"xxhash64(_op, _sequence, {columns}) as content"
+    new = events.where(f"{_IS_GOOD} and _position > 0").selectExpr(content, "_changed_at")
+    counted = new.selectExpr(
+        "count(*) as rows",
+        "count(distinct content) as contents",
+        "min(_changed_at) as first",
+        "max(_changed_at) as last",
+    ).collect()[0]
+    copies = counted.rows - counted.contents
+    if not is_in_order and counted.rows:
+        known = spark.table(f"`{feed.schema}`.`{feed.table}`").where(
+            (F.col("_load_id") < plan.load_id)
+            & F.col("_changed_at").between(F.lit(counted.first), F.lit(counted.last))
+        )
+        copies += (
+            new.select("content")
+            .distinct()
+            .join(known.selectExpr(content).distinct(), "content", "left_semi")
+            .count()
+        )
+    return int(copies)
+
+
+def _refuse_too_many(feed: Feed, read: DataFrame) -> None:
+    """Raise TableFailedError when more than `max_rejected_share` of the records are bad."""
+    if feed.max_rejected_share >= 1:
+        return
+    records = read.where("_position is not null and _skipped is null")
+    counted = records.selectExpr("count(*) as records", "count(_reason) as bad").collect()[0]
+    if counted.bad > feed.max_rejected_share * counted.records:
+        some = records.where("_reason is not null").limit(3).collect()
+        told = "; ".join(f"{row._file}, record {row._position}: {row._reason}" for row in some)
+        raise TableFailedError(
+            f"{counted.bad} of {counted.records} records are bad, which is more than "
+            f"max_rejected_share {feed.max_rejected_share:g}: nothing of them landed. "
+            f"Such as {told}"
+        )
+
+
+def _strictly(feed: Feed, read: DataFrame) -> dict[str, str]:
+    """Why files are refused whole by a feed that is strict."""
+    if not feed.strict:
+        return {}
+    counted = (
+        read.where("_position is not null and _skipped is null")
+        .groupBy("_file")
+        .agg(F.count("*").alias("records"), F.count("_reason").alias("bad"))
+        .where("bad > 0")
+        .collect()
+    )
+    return {
+        row["_file"]: f"{row.bad} of its {row.records} records are bad, and the feed is strict"
+        for row in counted
+    }
+
+
+def _not_landed_before(
+    spark: SparkSession, feed: Feed, events: DataFrame, plan: ledger.Plan
+) -> DataFrame:
+    """Without what landed when the same file versions were read before (tidemark replay)."""
+    if not plan.earlier_loads:
+        return events
+    place = ["_file", "_position", "_op"]
+    known = (
+        spark.table(f"`{feed.schema}`.`{feed.table}`")
+        .where(F.col("_load_id").isin(*plan.earlier_loads))
+        .where(F.col("_file").isin(*plan.read_before))
+        .select(*place)
+        .distinct()
+    )
+    return events.join(known, place, "left_anti")
+
+
+def _refusal(feed: Feed, file: LandedFile, plan: ledger.Plan) -> str | None:
+    if file.path in plan.gone:
+        return readers.VANISHED
+    if file.kind == "foreign":
+        if feed.time_in_name and readers.type_of_file(file.path):
+            return f"the path has no time like {feed.time_in_name} (time_in_name)"
+        return f"the name is none that format {feed.format} writes"
+    # Spark passes over such a file without a word.
+    return "the file is empty (0 bytes)" if file.size == 0 else None
+
+
 def _events(
-    spark: SparkSession, feed: Feed, root: Path, found: list[LandedFile], load_id: int
+    spark: SparkSession, feed: Feed, root: LandingFolder, found: list[LandedFile], load_id: int
 ) -> DataFrame:
     """The log's rows, and `_reason`, `_column`, `_value`, `_raw` of those that must not enter."""
     too_late = _too_late(spark, feed, load_id)
@@ -204,62 +375,110 @@ def _events(
     return events
 
 
+def _contents(
+    spark: SparkSession, root: LandingFolder, found: Sequence[LandedFile]
+) -> tuple[DataFrame, DataFrame]:
+    """(path, content) of the files, and what is known of them.
+
+    A file that is no longer the version that was planned has no content.
+    """
+    planned = spark.createDataFrame(
+        [
+            (f"{root.root}/{file.path}", file.path, file.time, file.size, file.modified)
+            for file in found
+        ],
+        "_at string, path string, _file_at timestamp, _size bigint, _modified timestamp",
+    )
+    there = root.contents(spark, [file.path for file in found])
+    # Hadoop knows milliseconds.
+    is_planned = (F.col("length") == F.col("_size")) & (
+        F.date_trunc("millisecond", "modificationTime") == F.date_trunc("millisecond", "_modified")
+    )
+    contents = there.join(F.broadcast(planned), "_at").select(
+        "path", F.when(is_planned, F.col("content")).alias("content")
+    )
+    return contents, planned.selectExpr("path as _file", "_file_at")
+
+
 def _read(
     spark: SparkSession,
     feed: Feed,
-    root: Path,
+    root: LandingFolder,
     found: list[LandedFile],
     kind: str,
     load_id: int,
     too_late: datetime | None,
 ) -> DataFrame:
-    layout = _layout(feed, kind)
-    # Spark takes [ ] { } * ? in a path as a pattern.
-    pattern = str.maketrans({character: f"\\{character}" for character in "[]{}*?\\"})
-    paths = [str(root / file.path).translate(pattern) for file in found]
+    contents, known = _contents(spark, root, found)
     records = (
-        spark.read.format("binaryFile")
-        .load(paths)
-        .select(F.regexp_replace("path", "^file:/+", "/").alias("path"), "content")
-        .mapInArrow(csv_records.reader(layout), csv_records.record_schema(layout))
+        contents.mapInArrow(readers.reader(feed, kind), readers.schema(feed))
+        .withColumnRenamed("_path", "_file")
+        .join(F.broadcast(known), "_file", "left")
     )
-    names = spark.createDataFrame(
-        [(str(root / file.path), file.path, file.time) for file in found],
-        "_path string, _file string, _file_at timestamp",
+    is_load = feed.format == "dms" and kind == "load"
+    time_of_change = F.col("_source_time")
+    if feed.timestamp_column in feed.column_names:
+        time_of_change = F.col(f"`{feed.timestamp_column}`")
+    records = records.withColumn("_source_time", time_of_change).withColumn(
+        "_told_at", F.expr(macros.cast_text("_source_time", "timestamp"))
     )
-    initial = feed.format == "dms" and kind == "load"
-    has_op = "Op" in layout.fields
-    timestamp = (
-        F.expr(macros.cast_text(f"`{feed.timestamp_column}`", "timestamp"))
-        if feed.format == "dms" and feed.timestamp_column
-        else F.lit(None).cast("timestamp")
-    )
-    if initial and feed.loaded_at:
-        timestamp = F.lit(feed.loaded_at).cast("timestamp")
-    op = F.lit("R") if kind == "load" else F.col("Op") if has_op else F.lit("U")
-    raw = F.coalesce("_raw", F.to_csv(F.struct(*[f"`{name}`" for name in layout.fields])))
+    is_initial = F.lit(is_load) if feed.format != "debezium" else F.col("_is_snapshot")
+    changed_at = F.coalesce("_told_at", "_file_at")
+    if feed.loaded_at:
+        loaded_at = F.lit(feed.loaded_at).cast("timestamp")
+        changed_at = F.when(is_initial, loaded_at).otherwise(changed_at)
+    columns = [f"`{name}`" for name in feed.column_names]
     return (
-        _with_conditions(records, feed)
-        .join(F.broadcast(names), "_path", "left")
+        _with_conditions(_with_operation(records, feed, kind), feed)
         .withColumn(
-            "_op", F.when(F.col("_truncates"), "T").when(F.col("_deletes"), "D").otherwise(op)
+            "_op",
+            F.when(F.col("_truncates"), "T").when(F.col("_deletes"), "D").otherwise(F.col("_op")),
         )
-        .withColumn("_changed_at", F.coalesce(timestamp, "_file_at"))
-        .withColumn("_is_initial", F.lit(initial))
+        .withColumn("_changed_at", changed_at)
+        .withColumn("_is_initial", F.coalesce(is_initial, F.lit(False)))
         .withColumn("_load_id", F.lit(load_id).cast("bigint"))
         .withColumn("_landed_at", F.current_timestamp())
-        .withColumn("_is_delete", F.col("_op").isin("D", "T"))
-        .withColumn("_problem", F.coalesce(*_problems(feed, kind, has_op, too_late)))
-        .withColumn("_raw", F.when(F.col("_position").isNotNull(), raw))
+        .withColumn("_is_delete", F.coalesce(F.col("_op").isin("D", "T"), F.lit(False)))
+        .withColumn("_problem", F.coalesce(*_problems(feed, kind, too_late)))
+        .withColumn("_raw", F.when(F.col("_position").isNotNull(), _raw(feed, kind)))
         .select(
-            *[f"`{name}`" for name in feed.column_names],
-            *[entry.split()[0] for entry in LOG_COLUMNS.split(", ")],
-            F.col("_problem.reason").alias("_reason"),
+            *columns,
+            *log.COLUMNS,
+            "_others",
+            "_skipped",
+            F.when(F.col("_skipped").isNull(), F.col("_problem.reason")).alias("_reason"),
             F.col("_problem.column").alias("_column"),
             F.col("_problem.value").alias("_value"),
             "_raw",
         )
     )
+
+
+def _raw(feed: Feed, kind: str) -> SparkColumn:
+    """A record as its file has it, or nearly so."""
+    fields = [f"`{name}`" for name in feed.column_names]
+    if feed.timestamp_column in feed.leading_fields(kind):
+        fields.insert(0, "_source_time")
+    if feed.op_column in feed.leading_fields(kind):
+        fields.insert(0, "_source_op")
+    as_csv = F.when(F.col("_file").rlike(r"(?i)\.csv(\.gz)?$"), F.to_csv(F.struct(*fields)))
+    return F.coalesce("_raw", as_csv, F.to_json(F.struct(*fields)))
+
+
+def _with_operation(records: DataFrame, feed: Feed, kind: str) -> DataFrame:
+    """The records with `_op`, and `_skipped` where the feed's `operations` say so."""
+    told = F.col("_source_op")
+    for text, meant in feed.operations:
+        is_it = F.coalesce(F.col("_source_op"), F.lit("")) == text
+        told = F.when(is_it, F.lit(meant)).otherwise(told)
+    if feed.is_full_extract or (feed.format == "dms" and kind == "load"):
+        op = F.lit("R")
+    elif feed.needs_op(kind) or feed.format == "debezium":
+        op = told
+    else:
+        op = F.coalesce(told, F.lit("U"))
+    skipped = F.when(told == "skip", F.lit("operation")).otherwise(F.col("_skipped"))
+    return records.withColumns({"_told": told, "_op": op, "_skipped": skipped})
 
 
 def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
@@ -302,33 +521,46 @@ def _problem(
     )
 
 
-def _problems(feed: Feed, kind: str, has_op: bool, too_late: datetime | None) -> list[SparkColumn]:
+def _problems(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
     """What can be wrong with a record, in the order in which it is told."""
     nothing = F.lit(None)
-    problems = [_problem(F.col("_reason").isNotNull(), None, nothing, F.col("_reason"))]
-    if has_op:
-        op, allowed = F.col("Op"), OPERATIONS if kind == "changes" else LOAD_OPERATIONS
+    known = F.struct(
+        F.col("_column").alias("column"),
+        F.col("_value").alias("value"),
+        F.col("_reason").alias("reason"),
+    )
+    problems = [F.when(F.col("_reason").isNotNull(), known)]
+    allowed: tuple[str, ...] = OPERATIONS if kind == "changes" else LOAD_OPERATIONS
+    if feed.format == "debezium":
+        allowed = (*OPERATIONS, "R", "T")
+    allowed = (*allowed, *(meant for _, meant in feed.operations if meant not in allowed))
+    op = F.col("_told")
+    if not feed.is_full_extract:
+        is_unknown = ~op.isin(*allowed)
+        if feed.needs_op(kind) or feed.format == "debezium":
+            is_unknown = op.isNull() | is_unknown
+        is_unknown = is_unknown & ~F.col("_deletes") & ~F.col("_truncates")
         unknown = F.lit(f"unknown operation: one of {', '.join(allowed)} was expected")
-        is_unknown = (op.isNull() | ~op.isin(*allowed)) & ~F.col("_deletes") & ~F.col("_truncates")
-        problems.append(_problem(is_unknown, "Op", op, unknown))
-    for name in (*feed.key, *(feed.sequence if kind == "changes" else ())):
+        problems.append(_problem(is_unknown, feed.op_column or "op", F.col("_source_op"), unknown))
+    is_truncate = F.coalesce(F.col("_op") == "T", F.lit(False))
+    for name in (*feed.key, *(feed.sequence_columns if kind == "changes" else ())):
         what = "key" if name in feed.key else "sequence"
         lacks = F.col(f"`{name}`").isNull()
-        # A truncate is of no key.
-        lacks = lacks & ~F.col("_truncates") if what == "key" else lacks
+        # A truncate is of no key; a full load is older than every change.
+        lacks = lacks & ~(is_truncate if what == "key" else F.col("_is_initial"))
         problems.append(_problem(lacks, name, nothing, F.lit(f"{what} column is NULL")))
-    if feed.format == "dms" and feed.timestamp_column:
-        text = F.col(f"`{feed.timestamp_column}`")
-        fits = F.expr(macros.cast_text(f"`{feed.timestamp_column}`", "timestamp")).isNotNull()
-        reason = F.lit("not a timestamp")
-        problems.append(_problem(text.isNull() | ~fits, feed.timestamp_column, text, reason))
+    time_column = feed.timestamp_column or "time of the change"
+    no_time = F.col("_source_time").isNotNull() & F.col("_told_at").isNull()
+    if feed.timestamp_column:
+        no_time = no_time | F.col("_source_time").isNull()
+    problems.append(_problem(no_time, time_column, F.col("_source_time"), F.lit("not a timestamp")))
     is_update = F.coalesce(F.col("_op") == "U", F.lit(False))
     for declared in feed.columns:
         text = F.col(f"`{declared.name}`")
         fits = F.expr(macros.cast_text(f"`{declared.name}`", declared.type)).isNotNull()
         wrong = text.isNotNull() & ~fits
         # A delete may carry only its key: its other columns are never read.
-        if declared.name not in (*feed.key, *feed.sequence):
+        if declared.name not in (*feed.key, *feed.sequence_columns):
             wrong = wrong & ~F.coalesce(F.col("_is_delete"), F.lit(False))
             if feed.unavailable_value:
                 wrong = wrong & ~(is_update & (text == feed.unavailable_value))
@@ -359,18 +591,6 @@ def _too_late(spark: SparkSession, feed: Feed, load_id: int) -> datetime | None:
         f"from `{feed.schema}`.`{feed.table}` where not _is_initial and _load_id < {load_id}"
     ).collect()[0]
     return None if row["at"] is None else files.EPOCH + timedelta(microseconds=row["at"])
-
-
-def _append(events: DataFrame, feed: Feed, plan: ledger.Plan) -> None:
-    (
-        events.drop("_reason", "_column", "_value", "_raw")
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", f"tidemark/{feed.name}")
-        .option("txnVersion", plan.load_id)
-        .option("mergeSchema", "true")
-        .saveAsTable(f"`{feed.schema}`.`{feed.table}`")
-    )
 
 
 def _append_dead_letters(

@@ -1,15 +1,55 @@
 """What a run tells people."""
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from tabulate import tabulate
+from tqdm import tqdm
 
+from tidemark import paths
 from tidemark.landing import Landed
+
+# A run names no more files than this; the dead letter has them all.
+_SOME = 10
+_SECONDS_BETWEEN_LINES = 10
+
+
+def log(run_id: str, text: str) -> None:
+    """Append lines to the lake's log, each with the time and the run."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    with (paths.lake_dir() / "tidemark.log").open("a") as file:
+        file.writelines(f"{now} {run_id} {line}\n" for line in text.splitlines())
+
+
+@contextmanager
+def progress(say: Callable[[str], None]) -> Iterator[Callable[[int, int], None]]:
+    """What `landing.land` tells: a bar on a terminal, now and then a line elsewhere."""
+    if sys.stderr.isatty():
+        with tqdm(unit=" files", desc="Landing", leave=False, delay=1) as bar:
+
+            def show(done: int, planned: int) -> None:
+                bar.total = planned
+                bar.update(done - bar.n)
+
+            yield show
+        return
+    last = time.monotonic()
+
+    def tell(done: int, planned: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            say(f"Landed {done} of {planned} files.")
+
+    yield tell
 
 
 def one_line(landed: Sequence[Landed]) -> str:
     """What landed, in one line."""
-    new = [entry for entry in landed if entry.files or entry.set_aside]
+    new = [entry for entry in landed if entry.is_new]
     if not new:
         return "No new files."
     rows = sum(entry.rows for entry in new)
@@ -20,14 +60,49 @@ def one_line(landed: Sequence[Landed]) -> str:
     aside = sum(entry.set_aside for entry in new)
     if aside:
         text += f" {aside} files were set aside: see tidemark.dead_letter."
+    failed = [entry.feed.name for entry in new if entry.failure]
+    if failed:
+        text += f" {len(failed)} tables failed: {', '.join(failed)}."
     return text
 
 
 def table(landed: Sequence[Landed]) -> str:
-    """What landed, a line for each table that got files."""
+    """What landed, a line for each table that got files; the same as in `tidemark.runs`."""
+    counts = ("rows", "inserted", "updated", "deleted", "late", "duplicate", "rejected", "skipped")
     rows = [
-        (entry.feed.name, entry.files, entry.rows, entry.rejected, entry.set_aside)
+        (
+            entry.feed.name + (" (failed)" if entry.failure else ""),
+            entry.files,
+            *(entry.counts[name] for name in counts),
+            entry.set_aside,
+            f"{entry.seconds:.1f}",
+            f"{entry.newest_change:%Y-%m-%d %H:%M:%S}" if entry.newest_change else "",
+        )
         for entry in landed
-        if entry.files or entry.set_aside
+        if entry.is_new
     ]
-    return tabulate(rows, headers=["table", "files", "rows", "rejected rows", "files set aside"])
+    names = ["table", "files", *counts, "files set aside", "seconds", "newest change"]
+    return tabulate(rows, headers=names, disable_numparse=False)
+
+
+def remarks(landed: Sequence[Landed]) -> Iterator[str]:
+    """What someone should look at: a line each."""
+    for entry in landed:
+        if entry.note:
+            yield f"{entry.feed.name}: {entry.note}"
+        for path, reason in sorted(entry.reasons.items())[:_SOME]:
+            yield f"{entry.feed.name}: set aside {path}: {reason}"
+        if len(entry.reasons) > _SOME:
+            yield f"{entry.feed.name}: and {len(entry.reasons) - _SOME} more files"
+        for column in entry.new_columns:
+            yield (
+                f"{entry.feed.name}: new column {column}. It goes on into current and history; "
+                f"declare it in {entry.feed.declared_in}"
+            )
+        if entry.rejected and entry.feed.is_full_extract:
+            yield (
+                f"{entry.feed.name}: an extract with rejected rows deletes nothing; what it lacks "
+                "is deleted by the next whole one"
+            )
+        if entry.failure:
+            yield f"{entry.feed.name} failed: {entry.failure}"

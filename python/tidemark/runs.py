@@ -1,54 +1,93 @@
 """`tidemark run`: land what is new, build what depends on it, remember what was built."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from tidemark import dbt, landing, ledger, paths, report, session
+from tidemark import dbt, landing, ledger, report, session, storage
+from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
 from tidemark.landing import Landed
 
 
+class TablesFailedError(TidemarkError):
+    """Tables could not be landed; the others were landed and built."""
+
+
 def run(
-    *, say: Callable[[str], None] = print, build_all: bool = False, quiet: bool = False
+    *,
+    say: Callable[[str], None] = print,
+    build_all: bool = False,
+    quiet: bool = False,
+    replay: Sequence[str] | None = None,
 ) -> list[Landed]:
     """Land and build; gives what landed.
 
     A table is built when it has a load that dbt has not built, so that a run which died is made
     good by the next. A changed project is built as a whole, and so is everything on `build_all`.
+    `replay` names tables whose files with open dead letters are read again; none means all.
+    Raises TablesFailedError, after the others are done, when tables could not be landed.
     """
     run_id = landing.new_run_id()
-    say(f"Run {run_id}")
+
+    def tell(text: str) -> None:
+        say(text)
+        report.log(run_id, text)
+
     manifest = dbt.parse()
     feeds = dbt.feeds(manifest)
     project = dbt.fingerprint(manifest)
     spark = session.get()
-    landed = landing.land(spark, feeds, paths.landing_dir(), run_id=run_id)
-    for entry in landed:
-        if entry.note:
-            say(f"{entry.feed.name}: {entry.note}")
-        if entry.rejected and entry.feed.format == "extract":
-            say(
-                f"{entry.feed.name}: an extract with rejected rows deletes nothing; what it lacks "
-                "is deleted by the next whole one"
-            )
-    say(report.one_line(landed))
-    if any(entry.files or entry.set_aside for entry in landed):
-        say(report.table(landed))
+    tell(f"Run {run_id}")
+    if replay is not None:
+        _ask_to_replay(spark, feeds, replay, run_id, tell)
+    with report.progress(tell) as progress:
+        folder = storage.landing_folder()
+        landed = landing.land(spark, feeds, folder, run_id=run_id, progress=progress)
+    tell(report.one_line(landed))
+    if any(entry.is_new for entry in landed):
+        tell(report.table(landed))
+    for remark in report.remarks(landed):
+        tell(remark)
+    failed = [entry.feed.name for entry in landed if entry.failure]
     newest = _newest_loads(spark)
     loads, changed = _pending(spark, feeds, newest, project)
+    loads -= set(failed)
     if changed or build_all:
-        say("Building everything" + ("." if build_all else ": the project has changed."))
-        dbt.build(quiet=quiet)
+        tell("Building everything" + ("." if build_all else ": the project has changed."))
+        dbt.build(run_id, exclude=failed, quiet=quiet)
     elif loads:
-        say(f"Building what depends on {', '.join(sorted(loads))}.")
-        dbt.build([f"source:{name}+" for name in sorted(loads)], quiet=quiet)
+        tell(f"Building what depends on {', '.join(sorted(loads))}.")
+        dbt.build(run_id, select=sorted(loads), exclude=failed, quiet=quiet)
     else:
-        say("Nothing to build: every table has its newest load.")
-        return landed
-    _remember(spark, feeds, newest, project, run_id)
+        tell("Nothing to build: every table has its newest load.")
+    if changed or build_all or loads:
+        _remember(
+            spark, [feed for feed in feeds if feed.name not in failed], newest, project, run_id
+        )
+    if failed:
+        text = f"{len(failed)} of {len(feeds)} tables failed, see above: {', '.join(failed)}."
+        report.log(run_id, text)
+        raise TablesFailedError(text)
     return landed
+
+
+def _ask_to_replay(
+    spark: SparkSession,
+    feeds: Sequence[Feed],
+    names: Sequence[str],
+    run_id: str,
+    tell: Callable[[str], None],
+) -> None:
+    known = [feed.name for feed in feeds]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError(f"No feed is called {', '.join(unknown)}: there are {', '.join(known)}.")
+    ledger.create_tables(spark)
+    asked = [feed for feed in feeds if not names or feed.name in names]
+    found = ledger.replay(spark, asked, run_id)
+    tell(f"{len(found)} files with open dead letters are read again.")
 
 
 def _newest_loads(spark: SparkSession) -> dict[str, int]:

@@ -86,7 +86,7 @@ def test_what_is_missing_is_said_in_a_sentence(
     project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert tidemark(project, "add", "club.members", "--key", "id") == 1
-    assert "There is no .csv file below" in capfd.readouterr().err
+    assert "There are no files below" in capfd.readouterr().err
     columns = "id bigint, price decimal(9, 2)"
     assert tidemark(project, "add", "club.members", "--key", "nr", "--columns", columns) == 1
     assert "The key column nr is not among the columns: id, price." in capfd.readouterr().err
@@ -106,7 +106,7 @@ def test_a_declaration_that_cannot_be_is_refused_by_run_and_by_dbt(
     assert tidemark(project, "run") == 1
     message = (
         "models/staging/typo/_typo__sources.yml, typo.t: format 'dsm' is unknown: "
-        "use one of dms, extract. Did you mean 'dms'?"
+        "use one of dms, debezium, extract. Did you mean 'dms'?"
     )
     assert message in capfd.readouterr().err
     result = project.dbt("build")

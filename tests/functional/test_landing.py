@@ -15,11 +15,11 @@ COLUMNS = {"id": "int", "name": "string"}
 
 def land(project: Project) -> list[landing.Landed]:
     """Landing alone, without dbt's models."""
-    from tidemark import dbt, paths
+    from tidemark import dbt, storage
 
     with project.here():
         feeds = dbt.feeds(dbt.parse())
-        return landing.land(project.spark, feeds, paths.landing_dir(), run_id="test")
+        return landing.land(project.spark, feeds, storage.landing_folder(), run_id="test")
 
 
 def dead_letters(project: Project, source: str) -> list[tuple[Any, ...]]:
@@ -83,10 +83,10 @@ def test_a_file_that_cannot_be_taken_is_set_aside_and_the_others_land(project: P
     project.land("aside/t/20240101-120000000.csv", b"I,2,caf\xe9\n")
     project.land("aside/t/notes.csv", "what is this\n")
     (landed,) = land(project)
-    assert (landed.files, landed.rows, landed.set_aside) == (1, 1, 3)
+    assert (landed.files, landed.rows, landed.rejected, landed.set_aside) == (2, 1, 1, 2)
     assert [(file, reason) for file, _, _, _, reason in dead_letters(project, "aside")] == [
         ("20240101-110000000.csv", "the file is empty (0 bytes)"),
-        ("20240101-120000000.csv", "not UTF-8: byte 7 of the file"),
+        ("20240101-120000000.csv", "not utf-8"),
         ("notes.csv", "the name is none that format dms writes"),
     ]
     (again,) = land(project)

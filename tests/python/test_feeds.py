@@ -50,7 +50,7 @@ def test_a_source_without_a_feed_is_none_of_our_business() -> None:
     [
         (
             {"format": "dsm"},
-            r"format 'dsm' is unknown: use one of dms, extract. Did you mean 'dms'",
+            r"format 'dsm' is unknown: use one of dms, debezium, extract. Did you mean 'dms'",
         ),
         ({"key": "order_id"}, r"the key column 'order_id' is not among the columns \(id, name\)"),
         ({"key": []}, r"no key"),
@@ -66,7 +66,7 @@ def test_a_source_without_a_feed_is_none_of_our_business() -> None:
         ({"columns": {}}, r"no columns are declared"),
         ({"format": "extract", "sequence": "id"}, r"sequence is not for format extract"),
         ({"format": "extract", "changed_columns": "name"}, r"their rows are whole"),
-        ({"time_in_name": "%Y-%m-%d"}, r"only full extracts have it"),
+        ({"time_in_name": "%Y-%m-%d"}, r"only extracts have it"),
         ({"format": "extract", "time_in_name": "%Y-%d"}, r"must have %Y, %m and %d"),
         ({"format": "extract", "max_deleted_share": 2}, r"must be a number from 0 to 1"),
         ({"lateness": "a week"}, r"lateness 'a week' must be such as '7 days'"),

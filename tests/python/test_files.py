@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.test_feeds import declared
-from tidemark import files
+from tidemark import files, storage
 from tidemark.errors import ConfigError
 
 
@@ -14,7 +14,7 @@ def listed(root: Path, *paths: str, **feed: str) -> list[tuple[str, str]]:
         file = root / "shop/orders" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("x")
-    found = files.listed(root, declared(**feed))
+    found = files.listed(storage.at(str(root)), declared(**feed))
     return [(file.path.removeprefix("shop/orders/"), file.kind) for file in found]
 
 
@@ -59,7 +59,7 @@ def test_side_files_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_holds_no_files(tmp_path: Path) -> None:
-    assert files.listed(tmp_path, declared()) == []
+    assert files.listed(storage.at(str(tmp_path)), declared()) == []
 
 
 def test_a_link_out_of_the_landing_folder_is_refused(tmp_path: Path) -> None:
@@ -69,4 +69,4 @@ def test_a_link_out_of_the_landing_folder_is_refused(tmp_path: Path) -> None:
     (root / "shop").mkdir(parents=True)
     (root / "shop" / "orders").symlink_to(elsewhere)
     with pytest.raises(ConfigError, match="leaves the landing folder"):
-        files.listed(root, declared())
+        files.listed(storage.at(str(root)), declared())

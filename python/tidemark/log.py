@@ -1,0 +1,102 @@
+"""The change logs: one Delta table a feed, with every change that arrived, as text."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tidemark.feeds import Column, Feed
+from tidemark.ledger import Plan
+
+# What landing adds to the source's columns; see docs/architecture.md. They stand first, because
+# Delta keeps statistics, by which builds skip files, of a table's first 32 columns only.
+COLUMNS = {
+    "_load_id": "bigint",
+    "_op": "string",
+    "_is_delete": "boolean",
+    "_is_initial": "boolean",
+    "_changed_at": "timestamp",
+    "_file_at": "timestamp",
+    "_file": "string",
+    "_position": "bigint",
+    "_landed_at": "timestamp",
+    "_sequence": "string",
+}
+# The comment of a column that a file brought, and no declaration named.
+_FOUND = "Found in a file, not declared; data_type "
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+
+def missing(spark: SparkSession, feeds: Iterable[Feed]) -> list[Feed]:
+    """The feeds that have no log yet; their schemas are created."""
+    feeds = list(feeds)
+    there = set()
+    for schema in sorted({feed.schema for feed in feeds}):
+        spark.sql(f"create schema if not exists `{schema}`")
+        for row in spark.sql(f"show tables in `{schema}`").collect():
+            there.add((schema, row.tableName))
+    return [feed for feed in feeds if (feed.schema, feed.table.lower()) not in there]
+
+
+def create(spark: SparkSession, feed: Feed) -> None:
+    """Create a feed's log."""
+    own = [f"{name} {data_type}" for name, data_type in COLUMNS.items()]
+    columns = ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
+    # Deletes in files of their own: they are a table's tombstones, and looked up as such.
+    spark.sql(
+        f"create table `{feed.schema}`.`{feed.table}` ({columns}) using delta "
+        "partitioned by (_is_delete)"
+    )
+
+
+def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
+    """The feed with the columns that its log has from files, besides those that are declared."""
+    declared = {name.lower() for name in feed.column_names}
+    found = [
+        Column(column.name, column.metadata["comment"].removeprefix(_FOUND), False)
+        for column in spark.table(f"`{feed.schema}`.`{feed.table}`").schema
+        if column.name.lower() not in declared
+        and column.metadata.get("comment", "").startswith(_FOUND)
+    ]
+    return replace(feed, columns=(*feed.columns, *found))
+
+
+def add_columns(spark: SparkSession, feed: Feed, found: Iterable[str]) -> list[str]:
+    """Add the columns that files have and the log has not; `found` are names with their types."""
+    new = _types(found)
+    for name, data_type in new.items():
+        spark.sql(
+            f"alter table `{feed.schema}`.`{feed.table}` "
+            f"add column (`{name}` string comment '{_FOUND}{data_type}')"
+        )
+    return [f"{name} {data_type}" for name, data_type in new.items()]
+
+
+def append(feed: Feed, events: DataFrame, plan: Plan, new_columns: Iterable[str]) -> None:
+    """Append a load, of which `new_columns` stand in the map of others."""
+    columns = []
+    for name in (column.split(" ")[0] for column in new_columns):
+        entries = f"filter(map_entries(_others), entry -> split_part(entry.key, ' ', 1) = '{name}')"
+        columns.append(F.expr(f"{entries}[0].value").alias(name))
+    (
+        events.select(*COLUMNS, *[f"`{name}`" for name in feed.column_names], *columns)
+        .write.format("delta")
+        .mode("append")
+        .option("txnAppId", f"tidemark/{feed.name}")
+        .option("txnVersion", plan.load_id)
+        .option("mergeSchema", "true")
+        .saveAsTable(f"`{feed.schema}`.`{feed.table}`")
+    )
+
+
+def _types(found: Iterable[str]) -> dict[str, str]:
+    """The type of each new column; where files disagree, one that fits all."""
+    types: dict[str, str] = {}
+    for entry in sorted(found):
+        name, data_type = entry.split(" ", 1)
+        known = types.setdefault(name, data_type)
+        if known != data_type:
+            whole = {known, data_type} <= set(_WHOLE)
+            types[name] = max(known, data_type, key=_WHOLE.index) if whole else "string"
+    return types

@@ -1,0 +1,80 @@
+"""Avro files to records, with fastavro: each file by the schema that it carries."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import fastavro
+
+from tidemark.feeds import Feed
+from tidemark.readers import debezium, documents
+from tidemark.readers.records import Records, UnreadableFileError
+
+MAGIC = b"Obj\x01"
+
+_SPARK_TYPES = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "bytes": "binary",
+    "date": "date",
+    "timestamp-millis": "timestamp",
+    "timestamp-micros": "timestamp",
+    "local-timestamp-millis": "timestamp_ntz",
+    "local-timestamp-micros": "timestamp_ntz",
+}
+
+
+def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
+    """The records of an Avro file; `_position` counts them from 1."""
+    if not content.startswith(MAGIC):
+        raise UnreadableFileError("not an Avro file")
+    try:
+        file = fastavro.reader(io.BytesIO(content))
+        found = list(file)
+    except Exception as error:  # damage shows in many ways
+        raise UnreadableFileError(f"the Avro file is damaged: {error!r}") from error
+    fields = fields_of(file.writer_schema)
+    if feed.format == "debezium":
+        return debezium.records(
+            found, name, feed, {name: meaning(of) for name, of in fields.items()}
+        )
+    return documents.records(found, feed, {name: spark_type(of) for name, of in fields.items()})
+
+
+def fields_of(schema: Any) -> dict[str, Any]:
+    """The types of a record's fields; of Debezium's envelope those of the rows in it."""
+    if not isinstance(schema, Mapping):
+        return {}
+    fields = {field["name"]: _not_null(field["type"]) for field in schema.get("fields", [])}
+    for row in ("after", "before"):
+        if "op" in fields and isinstance(fields.get(row), Mapping) and "fields" in fields[row]:
+            return fields_of(fields[row])
+    return fields
+
+
+def meaning(of: Any) -> tuple[str, int | None] | None:
+    """Kafka Connect's name for a type, and a decimal's scale; None when it says none."""
+    if not isinstance(of, Mapping) or "connect.name" not in of:
+        return None
+    scale = of.get("scale", of.get("connect.parameters", {}).get("scale"))
+    return of["connect.name"], None if scale is None else int(scale)
+
+
+def spark_type(of: Any) -> str:
+    """The Spark type of a field; `string` for what the log has as text alone."""
+    if isinstance(of, Mapping):
+        if of.get("logicalType") == "decimal" and of["precision"] <= 38:
+            return f"decimal({of['precision']},{of.get('scale', 0)})"
+        of = of.get("logicalType") or of.get("type")
+    return _SPARK_TYPES.get(str(of), "string")
+
+
+def _not_null(of: Any) -> Any:
+    """Of a union with null, the other type."""
+    if isinstance(of, list):
+        others = [each for each in of if each != "null"]
+        return others[0] if len(others) == 1 else None
+    return of

@@ -1,0 +1,407 @@
+"""Debezium's events, enveloped or flattened, to records.
+
+Source of the rules: Debezium's documentation of its connectors and of the transform
+ExtractNewRecordState; Kafka Connect's JSON, Avro and Parquet converters.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from tidemark.feeds import Feed
+from tidemark.readers import documents
+from tidemark.readers.documents import Broken, Number, text_of
+from tidemark.readers.records import (
+    Names,
+    Records,
+    UnreadableFileError,
+    WrongValueError,
+    base64_of,
+    named,
+)
+
+OPERATIONS = {"c": "I", "u": "U", "d": "D", "r": "R", "t": "T"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Microseconds in the unit of each name, as a fraction.
+_MICROS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
+_UNITS = {
+    "io.debezium.time.Timestamp": "milliseconds",
+    "org.apache.kafka.connect.data.Timestamp": "milliseconds",
+    "io.debezium.time.MicroTimestamp": "microseconds",
+    "io.debezium.time.NanoTimestamp": "nanoseconds",
+}
+_TIMES = {
+    "io.debezium.time.Time": "milliseconds",
+    "org.apache.kafka.connect.data.Time": "milliseconds",
+    "io.debezium.time.MicroTime": "microseconds",
+    "io.debezium.time.NanoTime": "nanoseconds",
+}
+_DECIMALS = ("org.apache.kafka.connect.data.Decimal", "io.debezium.data.VariableScaleDecimal")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_OFFSET = re.compile(r"\+\d+\+(\d+)(\.[A-Za-z.]+)?$")
+_OTHER_OFFSET = re.compile(r"(?:^|-)(\d+)(\.[A-Za-z.]+)?$")
+
+# What Kafka Connect calls the type of a column, and the scale of a decimal.
+Meaning = tuple[str, int | None]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Event:
+    """What an event says, whichever shape it has."""
+
+    op: str | None
+    row: Mapping[str, Any]
+    source: Mapping[str, Any]
+    times: tuple[Mapping[str, Any], ...]
+    old_row: Mapping[str, Any] | None = None
+
+
+def offset_in(name: str, feed: Feed) -> int | None:
+    """The Kafka offset of a file's first record, as sinks write it in the name; else None."""
+    found = _OFFSET.search(name)
+    if not found and feed.sequence == ("offset",):
+        found = _OTHER_OFFSET.search(name)
+    return int(found[1]) if found else None
+
+
+def records(
+    found: Iterable[Any], name: str, feed: Feed, meanings: Mapping[str, Meaning | None]
+) -> Records:
+    """The records of a file's events. `meanings` are those of the columns that the file knows."""
+    offset = offset_in(name, feed)
+    if offset is None and feed.sequence == ("offset",):
+        raise UnreadableFileError("the name has no offset to order by (sequence: offset)")
+    known: dict[tuple[str, ...], Names] = {}
+
+    def names_of(row: Mapping[str, Any]) -> Names:
+        columns = tuple(row)
+        if columns not in known:
+            known[columns] = named(columns, feed, "changes", is_whole=False)
+        return known[columns]
+
+    rows: list[Row] = []
+    for position, document in enumerate(found, 1):
+        for row in _rows(document, feed, meanings, names_of):
+            row["_position"] = position
+            if feed.sequence == ("offset",) and offset is not None:
+                row["_sequence"] = f"{offset + position - 1:020d}"
+            if "_reason" in row and "_raw" not in row:
+                row["_raw"] = documents.json_of(document)
+            rows.append(row)
+    return Records.from_rows(rows)
+
+
+def _rows(
+    document: Any,
+    feed: Feed,
+    meanings: Mapping[str, Meaning | None],
+    names_of: Callable[[Mapping[str, Any]], Names],
+) -> list[Row]:
+    """The rows of one event: one, two when it changes the key."""
+    if isinstance(document, Broken):
+        return [documents.refused(document)]
+    if isinstance(document, Mapping) and set(document) == {"schema", "payload"}:
+        meanings = _meanings(document["schema"])
+        document = document["payload"]
+    if document is None or document == {}:
+        return [{"_skipped": "tombstone"}]
+    if not isinstance(document, Mapping):
+        return [documents.refused(document)]
+    skipped = _no_change(document)
+    if skipped:
+        return [{"_skipped": skipped}]
+    try:
+        event = _event(document, feed)
+        return _of_event(event, feed, meanings, names_of)
+    except WrongValueError as error:
+        return [{"_reason": str(error)}]
+
+
+def _of_event(
+    event: _Event,
+    feed: Feed,
+    meanings: Mapping[str, Meaning | None],
+    names_of: Callable[[Mapping[str, Any]], Names],
+) -> list[Row]:
+    op = OPERATIONS.get(event.op or "", event.op)
+    snapshot = str(event.source.get("snapshot", "false")).lower()
+    position = position_of(event.source)
+    is_snapshot = op == "R" or snapshot not in ("false", "none", "incremental")
+    if is_snapshot and op in ("I", "U"):
+        op = "R"
+    by_position = feed.sequence == ("source",)
+    # A row that a running connector reads again has its place among the changes, if it says which.
+    if snapshot == "incremental" and position is not None:
+        is_snapshot = False
+    shared: Row = {"_source_op": op, "_source_time": _time(event.times)}
+    # By offset, a snapshot that is taken again stands where it was written.
+    shared["_is_snapshot"] = is_snapshot and feed.sequence != ("offset",)
+    if by_position:
+        shared["_sequence"] = position
+        if position is None and not is_snapshot:
+            shared["_reason"] = (
+                "no position in the source's log (lsn, file and pos, scn): "
+                "add it to add.fields, or name another sequence"
+            )
+    row = _columns(event.row, op, feed, meanings, names_of)
+    if op != "U" or not event.old_row:
+        return [shared | row]
+    old = _columns(event.old_row, "D", feed, meanings, names_of)
+    if all(old.get(name) in (None, row.get(name)) for name in feed.key):
+        return [shared | row]
+    # Rule 9: the changed key is a delete of the old one and an insert of the new one, which has no
+    # value before it that could stand for one that was not logged.
+    row = {name: None if text == feed.unavailable_value else text for name, text in row.items()}
+    return [shared | old | {"_source_op": "D"}, shared | row | {"_source_op": "I"}]
+
+
+def _columns(
+    row: Mapping[str, Any],
+    op: str | None,
+    feed: Feed,
+    meanings: Mapping[str, Meaning | None],
+    names_of: Callable[[Mapping[str, Any]], Names],
+) -> Row:
+    """The columns as text. Of a delete the key alone: a connector fills the rest with defaults."""
+    if op == "T":
+        return {}
+    names = names_of(row)
+    values = list(row.values())
+    columns: Row = {}
+    types = {column.name: column.type for column in feed.columns}
+    keys = list(row)
+    for at, name in names.declared.items():
+        if op == "D" and name not in feed.key:
+            continue
+        value = values[at]
+        if name not in feed.key and is_unavailable(value, feed.unavailable_value):
+            # Of a row that is new - its key was changed - there is no value before.
+            columns[name] = feed.unavailable_value if op == "U" else None
+            continue
+        try:
+            columns[name] = decoded(value, name, types[name], meanings.get(keys[at]), feed)
+        except WrongValueError as error:
+            columns |= {"_reason": str(error), "_column": name, "_value": text_of(value)}
+    others = {
+        f"{name} string": text_of(values[at])
+        for at, name in names.others.items()
+        if values[at] is not None and op != "D"
+    }
+    return columns | ({"_others": others} if others else {})
+
+
+# --- shapes -------------------------------------------------------------------------------------
+
+
+def _no_change(document: Mapping[str, Any]) -> str | None:
+    """What a message is that tells of no row; None when it does."""
+    if document.get("op") == "m" and "source" in document:
+        return "message"
+    if "ddl" in document and ("databaseName" in document or "tableChanges" in document):
+        return "schema change"
+    if document.get("status") in ("BEGIN", "END") and "id" in document:
+        return "transaction"
+    return "heartbeat" if set(document) <= {"ts_ms", "ts_us", "ts_ns"} else None
+
+
+def _event(document: Mapping[str, Any], feed: Feed) -> _Event:
+    if "op" in document and isinstance(document.get("source"), Mapping):
+        return _enveloped(document)
+    prefix = feed.field_prefix
+    about = {name[len(prefix) :]: v for name, v in document.items() if name.startswith(prefix)}
+    row = {name: value for name, value in document.items() if not name.startswith(prefix)}
+    if not about and not feed.upserts_only:
+        raise WrongValueError(
+            f"no Debezium event: neither an envelope nor a field that begins with {prefix} "
+            "(see field_prefix, upserts_only)"
+        )
+    source = {name.removeprefix("source_"): value for name, value in about.items()}
+    of_source = {n.removeprefix("source_"): v for n, v in about.items() if n.startswith("source_")}
+    op = text_of(about.get("op")) or "u"
+    if str(text_of(about.get("deleted"))).lower() == "true":
+        op = "d"
+    return _Event(op, row, source, (of_source, about))
+
+
+def _enveloped(document: Mapping[str, Any]) -> _Event:
+    op = text_of(document["op"])
+    before, after = document.get("before"), document.get("after")
+    source = document["source"]
+    times = (source, document)
+    if op == "t":
+        return _Event(op, {}, source, times)
+    row = before if op == "d" else after
+    if not isinstance(row, Mapping):
+        image = "before" if op == "d" else "after"
+        raise WrongValueError(f"operation {op} without the row in {image}")
+    return _Event(op, row, source, times, before if isinstance(before, Mapping) else None)
+
+
+def _meanings(schema: Any) -> dict[str, Meaning | None]:
+    """The meanings in the schema that Connect's JSON converter writes beside the payload."""
+    fields = schema.get("fields", []) if isinstance(schema, Mapping) else []
+    by_name = {field.get("field"): field for field in fields if isinstance(field, Mapping)}
+    for row in ("after", "before"):
+        if "op" in by_name and by_name.get(row, {}).get("fields"):
+            return _meanings(by_name[row])
+    found: dict[str, Meaning | None] = {}
+    for name, field in by_name.items():
+        scale = (field.get("parameters") or {}).get("scale")
+        if field.get("name"):
+            found[str(name)] = (field["name"], None if scale is None else int(scale))
+    return found
+
+
+# --- place and time -----------------------------------------------------------------------------
+
+
+def position_of(source: Mapping[str, Any]) -> str | None:
+    """Where a change stands in the source's log, as a text that sorts so; None when not known.
+
+    PostgreSQL: lsn. MySQL and MariaDB: number of the file, position, row. SQL Server: commit and
+    change LSN, event number. Oracle: commit SCN, SCN, rs_id, ssn.
+    """
+    try:
+        if source.get("commit_lsn") or source.get("change_lsn"):
+            serial = int(source.get("event_serial_no") or 0)
+            return f"{source.get('commit_lsn')}|{source.get('change_lsn')}|{serial:010d}"
+        if source.get("lsn") is not None:
+            return f"{int(source['lsn']):020d}"
+        if source.get("file") and source.get("pos") is not None:
+            suffix = int(str(source["file"]).rpartition(".")[2])
+            return f"{suffix:010d}|{int(source['pos']):020d}|{int(source.get('row') or 0):010d}"
+        if source.get("scn") is not None or source.get("commit_scn") is not None:
+            commit, scn = (int(source.get(name) or 0) for name in ("commit_scn", "scn"))
+            rest = f"{source.get('rs_id') or '':<40}|{int(source.get('ssn') or 0):010d}"
+            return f"{commit:020d}|{scn:020d}|{rest}"
+    except ValueError:
+        return None
+    return None
+
+
+def _time(times: Iterable[Mapping[str, Any]]) -> str | None:
+    """The time of the change in the database; where that is not told, that of the connector."""
+    for where in times:
+        for name, unit in (
+            ("ts_ns", "nanoseconds"),
+            ("ts_us", "microseconds"),
+            ("ts_ms", "milliseconds"),
+        ):
+            value = where.get(name)
+            if value not in (None, 0, "0"):
+                return _moment(value, unit) + "Z" if is_number(value) else text_of(value)
+    return None
+
+
+def _moment(value: Any, unit: str) -> str:
+    """A number since 1970 as text; one beyond the years 1 to 9999 stays the number."""
+    times, divisor = _MICROS[unit]
+    try:
+        micros = int(value) * times // divisor
+        return (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None).isoformat(" ")
+    except (OverflowError, ValueError):
+        return str(value)
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def is_number(value: Any) -> bool:
+    """Whether a file has a number here, and no text that looks like one."""
+    return isinstance(value, int | Number) and not isinstance(value, bool)
+
+
+def decoded(
+    value: Any, name: str, data_type: str, meaning: Meaning | None, feed: Feed
+) -> str | None:
+    """The value of a column as text that fits its declared type, if it does.
+
+    Raises WrongValueError when only a setting could tell what it means.
+    """
+    what, scale = meaning or ("", None)
+    if value is None:
+        return None
+    has_scale = isinstance(value, Mapping) and set(value) == {"scale", "value"}
+    if data_type.startswith("decimal") or what in _DECIMALS or has_scale:
+        return _decimal(value, data_type, scale, what, feed)
+    if data_type == "date" and is_number(value):
+        try:
+            return (date(1970, 1, 1) + timedelta(days=int(value))).isoformat()
+        except (OverflowError, ValueError):
+            return str(value)
+    if data_type.startswith("timestamp") and is_number(value):
+        unit = _UNITS.get(what) or feed.unit_of(name)
+        if not unit:
+            raise WrongValueError("a number: say in timestamp_unit what it counts")
+        return _moment(value, unit)
+    if what in _TIMES and is_number(value):
+        return _moment(value, _TIMES[what]).removeprefix("1970-01-01 ")
+    if data_type == "binary" and isinstance(value, str):
+        return base64_of(value, feed)
+    return text_of(value)
+
+
+def _decimal(value: Any, data_type: str, scale: int | None, what: str, feed: Feed) -> str | None:
+    if isinstance(value, Mapping) and {"scale", "value"} <= set(value):
+        inner = value["value"]
+        unscaled = inner if isinstance(inner, bytes) else _bytes(str(inner))
+        return _scaled(unscaled, int(value["scale"]))
+    if isinstance(value, bytes | str) and not isinstance(value, Number):
+        if scale is None:
+            declared = re.search(r", ?(\d+)\)$", data_type)
+            scale = int(declared[1]) if declared else 0
+        if isinstance(value, bytes):
+            return _scaled(value, scale)
+        is_base64 = _BASE64.fullmatch(value) is not None and value != ""
+        is_text = _NUMBER.fullmatch(value) is not None
+        if what in _DECIMALS or feed.decimals == "base64":
+            return _scaled(_bytes(value), scale)
+        if feed.decimals != "text" and is_base64 and is_text:
+            raise WrongValueError("base64 or a number? say it in decimals")
+        if feed.decimals != "text" and is_base64:
+            return _scaled(_bytes(value), scale)
+    return text_of(value)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        raise WrongValueError("not base64") from None
+
+
+def _scaled(unscaled: bytes, scale: int) -> str:
+    """Kafka Connect's decimal: a big-endian two's complement number, and its scale."""
+    sign, figures, _ = Decimal(int.from_bytes(unscaled, "big", signed=True)).as_tuple()
+    return format(Decimal((sign, figures, -scale)), "f")
+
+
+def is_unavailable(value: Any, placeholder: str | None) -> bool:
+    """Whether a value stands for one that the source did not log, in any of its forms.
+
+    They are those of Debezium's class UnchangedToastedPlaceholder: the text, its bytes, an array
+    of one or of the bytes' codes, a UUID made of them, a map of the text to itself.
+    """
+    if not placeholder or value is None or isinstance(value, bool | int | float | Number):
+        return False
+    raw = placeholder.encode()
+    if isinstance(value, list):
+        one = len(value) == 1 and is_unavailable(value[0], placeholder)
+        return one or [text_of(each) for each in value] == [str(code) for code in raw]
+    if isinstance(value, Mapping):
+        return dict(value) == {placeholder: placeholder}
+    texts = {placeholder, base64.b64encode(raw).decode(), raw.hex(), str(_uuid(raw))}
+    return value == raw or str(text_of(value)) in texts
+
+
+def _uuid(raw: bytes) -> UUID:
+    return UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)

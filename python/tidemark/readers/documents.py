@@ -1,0 +1,158 @@
+"""Documents - JSON objects, Avro records, rows with structs - to records."""
+
+import base64
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from tidemark.feeds import Feed
+from tidemark.readers.records import Names, Records, WrongValueError, base64_of, named
+
+# MongoDB's extended JSON: an object with one such field stands for its value.
+_EXTENDED = ("$oid", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$uuid")
+
+
+class Number(str):
+    """A number of a JSON document, digit by digit as it is written."""
+
+    __slots__ = ()
+
+
+class Broken(str):
+    """A piece of a file that is no document; `reason` says why."""
+
+    reason = ""
+
+    @classmethod
+    def because(cls, reason: str, text: str) -> "Broken":
+        """The piece, and why it is broken."""
+        broken = cls(text)
+        broken.reason = reason
+        return broken
+
+
+def text_of(value: Any) -> str | None:
+    """A value as the log has it: digit by digit; binaries as base64, what is nested as JSON."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        if value.tzinfo:
+            return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ") + "Z"
+        return value.isoformat(" ")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Mapping | list | tuple):
+        return json_of(value)
+    return format(value, "f") if hasattr(value, "as_tuple") else str(value)
+
+
+def json_of(value: Any) -> str:
+    """What is nested, as JSON text; numbers as they were written."""
+    if isinstance(value, Mapping):
+        entries = (f"{json.dumps(str(name))}: {json_of(each)}" for name, each in value.items())
+        return "{" + ", ".join(entries) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(json_of(each) for each in value) + "]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool | int | float | Number):
+        return str(text_of(value))
+    return json.dumps(text_of(value), ensure_ascii=False)
+
+
+def records(found: Iterable[Any], feed: Feed, types: Mapping[str, str] | None = None) -> Records:
+    """The records of an extract's documents, nested ones flattened: `{"a": {"b": 1}}` is `a_b`.
+
+    A declared column that has an object is its JSON text. `types` are those of the documents'
+    fields, where the file knows them.
+    """
+    rows: list[dict[str, Any]] = []
+    known: dict[tuple[str, ...], Names] = {}
+    kept_whole = {name.lower() for name in feed.column_names}
+    for position, document in enumerate(found, 1):
+        row: dict[str, Any] = {"_position": position}
+        rows.append(row)
+        if not isinstance(document, Mapping):
+            row |= refused(document)
+            continue
+        fields = list(flattened(document, kept_whole))
+        found_names = tuple(name for name, _ in fields)
+        if len(set(found_names)) < len(found_names):
+            row |= {"_raw": json_of(document), "_reason": "two fields have the same flat name"}
+            continue
+        if found_names not in known:
+            known[found_names] = named(found_names, feed, "changes", is_whole=False)
+        row |= _by_names(fields, known[found_names], feed, types or {})
+        if "_reason" in row:
+            row["_raw"] = json_of(document)
+    return Records.from_rows(rows)
+
+
+def refused(document: Any) -> dict[str, Any]:
+    """The fields of a record that is no document."""
+    if isinstance(document, Broken):
+        return {"_raw": str(document), "_reason": document.reason}
+    return {"_raw": json_of(document), "_reason": "not a JSON object"}
+
+
+def _by_names(
+    fields: Sequence[tuple[str, Any]], names: Names, feed: Feed, types: Mapping[str, str]
+) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    values = [value for _, value in fields]
+    for at, name in names.declared.items():
+        try:
+            in_text = name in feed.binary_columns and isinstance(values[at], str)
+            row[name] = base64_of(values[at], feed) if in_text else text_of(values[at])
+        except WrongValueError as error:
+            row |= {"_reason": str(error), "_column": name, "_value": values[at]}
+    if names.op is not None:
+        row["_source_op"] = text_of(values[names.op])
+    if names.time is not None:
+        row["_source_time"] = text_of(values[names.time])
+    others = {
+        f"{name} {types.get(fields[at][0], 'string')}": text_of(values[at])
+        for at, name in names.others.items()
+        if values[at] is not None
+    }
+    if others:
+        row["_others"] = others
+    return row
+
+
+def flattened(
+    document: Mapping[str, Any], kept_whole: Collection[str], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """The fields of a document and of the objects in it, these behind the name of theirs."""
+    for name, value in document.items():
+        value = unwrapped(value)
+        full = f"{prefix}{name}"
+        if isinstance(value, Mapping) and full.lower() not in kept_whole:
+            yield from flattened(value, kept_whole, f"{full}_")
+        else:
+            yield full, value
+
+
+def unwrapped(value: Any) -> Any:
+    """The value that an object of MongoDB's extended JSON stands for; others as they are."""
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return value
+    ((name, inner),) = value.items()
+    if name in _EXTENDED:
+        return inner
+    if name == "$date":
+        since_1970 = unwrapped(inner)
+        if since_1970 is not inner or isinstance(inner, Number):
+            inner = since_1970
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(inner))
+        return inner
+    if name == "$binary":
+        return inner.get("base64") if isinstance(inner, Mapping) else inner
+    return value

@@ -1,0 +1,132 @@
+"""Parquet files to records, with Arrow: each file by its own schema, every value as text."""
+
+import base64
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from tidemark.feeds import Feed
+from tidemark.readers import debezium, documents
+from tidemark.readers.csv_files import old_keys, others_of
+from tidemark.readers.records import Records, UnreadableFileError, named
+
+MAGIC = b"PAR1"
+
+# From 0001-01-01 to 10000-01-01, since 1970.
+_SECONDS = (-62_135_596_800, 253_402_300_800)
+
+_SPARK_TYPES = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.uint8(): "smallint",
+    pa.uint16(): "int",
+    pa.uint32(): "bigint",
+    pa.uint64(): "decimal(20,0)",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.date32(): "date",
+    pa.binary(): "binary",
+}
+
+
+def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
+    """The records of a Parquet file; `_position` counts them from 1."""
+    table = table_of(content)
+    if feed.format == "debezium":
+        return debezium.records(table.to_pylist(), name, feed, {})
+    if feed.format == "extract" and any(
+        pa.types.is_struct(column.type) for column in table.columns
+    ):
+        return documents.records(table.to_pylist(), feed)
+    names = named(table.column_names, feed, kind)
+    columns: dict[str, Any] = {
+        name: text_of(table.column(at)) for at, name in names.declared.items()
+    }
+    columns["_position"] = list(range(1, table.num_rows + 1))
+    if names.op is not None:
+        columns["_source_op"] = text_of(table.column(names.op))
+    if names.time is not None:
+        columns["_source_time"] = text_of(table.column(names.time))
+    if names.others:
+        columns["_others"] = others_of(
+            {
+                f"{name} {spark_type(table.column(at).type)}": text_of(table.column(at))
+                for at, name in names.others.items()
+            }
+        )
+    found = Records(columns, table.num_rows)
+    if names.before:
+        before = {name: text_of(table.column(at)) for at, name in names.before.items()}
+        found.parts += old_keys(found, before)
+    return found
+
+
+def table_of(content: bytes) -> pa.Table:
+    """The file as an Arrow table. Raises UnreadableFileError when it is not whole."""
+    if not content.startswith(MAGIC):
+        raise UnreadableFileError("not a Parquet file")
+    try:
+        return pa.parquet.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableFileError(f"the Parquet file is damaged: {error}") from error
+
+
+def spark_type(arrow_type: pa.DataType) -> str:
+    """The Spark type of a column; `string` for what the log has as text alone."""
+    if pa.types.is_decimal(arrow_type):
+        return f"decimal({arrow_type.precision},{arrow_type.scale})"
+    if pa.types.is_timestamp(arrow_type):
+        return "timestamp" if arrow_type.tz else "timestamp_ntz"
+    if pa.types.is_dictionary(arrow_type):
+        return spark_type(arrow_type.value_type)
+    return _SPARK_TYPES.get(arrow_type, "string")
+
+
+def text_of(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """The column as text, value by value without loss; binaries as base64."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_timestamp(kind):
+        if kind.tz:
+            column = column.cast(pa.timestamp(kind.unit, "UTC"))
+        return _times(column)
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        values = column.to_pylist()
+        return pa.array(
+            [None if value is None else base64.b64encode(value).decode() for value in values],
+            pa.string(),
+        )
+    if pa.types.is_nested(kind):
+        return pa.array([documents.text_of(value) for value in column.to_pylist()], pa.string())
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        return pa.array([_odd(value) for value in column], pa.string())
+
+
+def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times as text; one beyond the years 1 to 9999, which Arrow writes wrongly, as its number."""
+    numbers = column.cast(pa.int64())
+    in_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
+    first, last = (max(-(2**63), min(2**63 - 1, at * in_second)) for at in _SECONDS)
+    is_sane = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, last))
+    sane = pc.if_else(is_sane, column, pa.scalar(0, column.type))
+    return pc.if_else(is_sane, sane.cast(pa.string()), numbers.cast(pa.string()))
+
+
+def _odd(value: pa.Scalar) -> str | None:
+    """A value that Arrow cannot write as text: a time out of its range, text that is none."""
+    try:
+        return None if not value.is_valid else str(value.cast(pa.string()).as_py())
+    except pa.ArrowException:
+        try:
+            return str(value.cast(pa.int64()).as_py())
+        except pa.ArrowException:
+            return repr(value.cast(pa.binary()).as_py())

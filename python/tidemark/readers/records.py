@@ -1,0 +1,209 @@
+"""The records of a file, and how its columns find the declared ones."""
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tidemark.feeds import RESERVED, Feed
+
+# Someone can confirm that an extract is to be empty.
+NO_ROWS = "the extract has no rows: taking it would delete them all"
+
+# What a record says of itself; in Spark's types.
+RECORD = {
+    "_path": "string",
+    "_position": "bigint",
+    "_raw": "string",
+    "_reason": "string",
+    "_column": "string",
+    "_value": "string",
+    "_skipped": "string",
+    "_source_op": "string",
+    "_source_time": "string",
+    "_sequence": "string",
+    "_is_snapshot": "boolean",
+    "_others": "map<string, string>",
+}
+_ARROW = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "map<string, string>": pa.map_(pa.string(), pa.string()),
+}
+
+
+class UnreadableFileError(Exception):
+    """The file as a whole cannot be taken; the message says why."""
+
+
+def schema(feed: Feed) -> str:
+    """The Spark schema of a reader's rows: what a record says of itself, then its columns.
+
+    `_others` has the columns that are not declared: their name and type, then the text.
+    """
+    own = [f"{name} {data_type}" for name, data_type in RECORD.items()]
+    return ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
+
+
+class WrongValueError(Exception):
+    """A value cannot be understood; the message says what is wrong with it."""
+
+
+def base64_of(text: str, feed: Feed) -> str:
+    """A binary that a text file has in the way of `binary_text`, as base64."""
+    try:
+        if feed.binary_text == "utf-8":
+            return base64.b64encode(text.encode()).decode()
+        if feed.binary_text == "hex":
+            return base64.b64encode(bytes.fromhex(re.sub(r"^(0x|\\x)", "", text))).decode()
+        return base64.b64encode(base64.b64decode(text, validate=True)).decode()
+    except ValueError:
+        raise WrongValueError(f"not {feed.binary_text} (binary_text)") from None
+
+
+@dataclass
+class Records:
+    """Columns of equal length: those of RECORD, and declared ones; missing ones are NULL."""
+
+    columns: dict[str, Any] = field(default_factory=dict)
+    rows: int = 0
+    parts: "list[Records]" = field(default_factory=list)
+
+    @classmethod
+    def unreadable(cls, feed: Feed, reason: str) -> "Records":
+        """The one row that a file which cannot be taken has."""
+        return cls({"_reason": [reason]}, 1)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[dict[str, Any]]) -> "Records":
+        """Of dictionaries by column."""
+        names = dict.fromkeys(name for row in rows for name in row)
+        return cls({name: [row.get(name) for row in rows] for name in names}, len(rows))
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there is a record at all, a bad one included."""
+        return bool(self.rows or any(part.has_rows for part in self.parts))
+
+    def as_table(self, feed: Feed, path: str) -> pa.Table:
+        """As an Arrow table with the columns of `schema(feed)`."""
+        types = {name: _ARROW[data_type] for name, data_type in RECORD.items()}
+        types |= dict.fromkeys(feed.column_names, pa.string())
+        arrays = {}
+        for name, data_type in types.items():
+            values = self.columns.get(name)
+            if name == "_path":
+                values = pa.repeat(path, self.rows)
+            elif values is None:
+                values = pa.nulls(self.rows, data_type)
+            elif isinstance(values, list):
+                values = pa.array(values, data_type)
+            arrays[name] = values
+        return pa.concat_tables(
+            [pa.table(arrays), *(part.as_table(feed, path) for part in self.parts)]
+        )
+
+
+# --- names ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Names:
+    """Which column of a file is what, by the column's place.
+
+    `before` are the before images of key columns; `others` the columns that are not declared,
+    under safe names.
+    """
+
+    declared: dict[int, str]
+    others: dict[int, str]
+    op: int | None = None
+    time: int | None = None
+    before: dict[int, str] = field(default_factory=dict)
+
+
+def named(found: Sequence[str], feed: Feed, kind: str, *, is_whole: bool = True) -> Names:
+    """What each column of a file with column names is.
+
+    Raises UnreadableFileError when one that must be there is missing. In a document that is not
+    `is_whole`, a missing field is NULL.
+    """
+    repeated = sorted({name for name in found if list(found).count(name) > 1})
+    if repeated:
+        raise UnreadableFileError(f"the file repeats a column: {', '.join(repeated)}")
+    left = dict(enumerate(found))
+    op = _take(left, feed.op_column, feed.column_names)
+    if op is None and is_whole and feed.needs_op(kind):
+        raise UnreadableFileError(f"the file lacks {feed.op_column}")
+    at_time = None
+    if feed.timestamp_column and feed.timestamp_column not in feed.column_names:
+        at_time = _take(left, feed.timestamp_column)
+        if at_time is None and is_whole:
+            raise UnreadableFileError(f"the file lacks {feed.timestamp_column} (timestamp_column)")
+    declared = declared_names(left, feed.column_names)
+    missing = [name for name in feed.key if name not in declared.values()]
+    if missing and is_whole:
+        raise UnreadableFileError(f"the file lacks {', '.join(missing)} (key)")
+    before = {}
+    prefix = (feed.before_image_prefix or "").lower()
+    if prefix:
+        images = {at: name for at, name in left.items() if name.lower().startswith(prefix)}
+        for at in images:
+            del left[at]
+        before = declared_names({at: name[len(prefix) :] for at, name in images.items()}, feed.key)
+    return Names(declared, other_names(left, feed), op, at_time, before)
+
+
+def declared_names(left: dict[int, str], names: Sequence[str]) -> dict[int, str]:
+    """The columns of a file that are these; they leave `left`. The better match has a name."""
+    declared: dict[int, str] = {}
+    for alike in (str, str.lower, safe_name):
+        for name in names:
+            if name not in declared.values():
+                at = next((at for at, other in left.items() if alike(other) == alike(name)), None)
+                if at is not None:
+                    declared[at] = name
+                    del left[at]
+    return declared
+
+
+def other_names(left: dict[int, str], feed: Feed) -> dict[int, str]:
+    """Safe names for columns that are not declared; `_2` and so on behind one that is taken."""
+    if left and feed.new_columns == "refuse":
+        raise UnreadableFileError(
+            f"the file has columns that are not declared: {', '.join(left.values())}"
+        )
+    taken = {name.lower() for name in feed.column_names} | set(RESERVED)
+    others = {}
+    for at, name in left.items():
+        # Names with _ in front are Tidemark's.
+        safe = base = safe_name(name).lstrip("_") or "column"
+        number = 1
+        while safe in taken:
+            number += 1
+            safe = f"{base}_{number}"
+        taken.add(safe)
+        others[at] = safe
+    return others
+
+
+def safe_name(name: str) -> str:
+    """A column's name in lower case, with _ for all that is no letter, digit or _."""
+    return re.sub(r"\W+", "_", name.strip()).strip("_" if re.search(r"\W", name) else "").lower()
+
+
+def _take(left: dict[int, str], name: str | None, declared: Sequence[str] = ()) -> int | None:
+    """The place of a column that the producer adds; a declared one is found by its exact name."""
+    if name is None:
+        return None
+    is_declared = name.lower() in [each.lower() for each in declared]
+    for alike in (str,) if is_declared else (str, str.lower):
+        for at, other in left.items():
+            if alike(other) == alike(name):
+                del left[at]
+                return at
+    return None

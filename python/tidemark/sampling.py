@@ -1,0 +1,476 @@
+"""What the beginning of a file shows: its columns, their Spark types, some of their values.
+
+Only bounded pieces are read: about a megabyte of text, a few thousand rows of Parquet and Avro.
+"""
+
+import codecs
+import csv
+import gzip
+import io
+import itertools
+import re
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import reduce
+from pathlib import Path
+from typing import IO, Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from tidemark.feeds import Feed
+from tidemark.readers import avro_files, documents, json_files, parquet_files, type_of_file
+from tidemark.readers.documents import Broken, Number
+from tidemark.readers.records import UnreadableFileError
+
+TEXT_BYTES = 1 << 20
+ROWS = 2_000
+DELIMITERS = ",;|\t"
+# A whole file must fit into memory only where there is no other way: Parquet within gzip.
+_GZIP_PARQUET_BYTES = 1 << 28
+_GZIP = b"\x1f\x8b"
+_TEXT_TYPES = ("csv", "json", "jsonl", "ndjson")
+
+_WHOLE_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)")
+_FRACTION = re.compile(r"[+-]?(0|[1-9]\d*)?\.(\d+)")
+_NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?)(\.\d{1,9})?( ?(Z|UTC|[+-]\d{2}:\d{2}))?"
+)
+# Figures that are no numbers: a later value may begin with 0.
+_NO_NUMBER = re.compile(
+    r"(^|_)(zip|zip_?code|post_?code|postal_?code|plz|phone|mobile|fax|iban)(_|$)"
+)
+_WHOLE_TYPES = ("tinyint", "smallint", "int", "bigint")
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+
+
+class UnreadableSampleError(Exception):
+    """The file cannot be understood; the message says why."""
+
+
+@dataclass
+class Column:
+    """One column of a file's beginning.
+
+    `type` is what the file's own schema says, if it has one. Without, the values tell: those
+    of a CSV file are texts that may be anything (`is_loose`), those of JSON have their kinds.
+    """
+
+    values: list[Any]
+    type: str | None = None
+    is_loose: bool = False
+
+
+@dataclass
+class Sample:
+    """The beginning of one file: tables of columns, or documents with what is known of them.
+
+    `rows` are the records of JSON, Avro and nested Parquet; `schema` is what Avro and Parquet files
+    carry; `text` is that of a text file.
+    """
+
+    path: Path
+    type: str
+    columns: dict[str, Column] = field(default_factory=dict)
+    rows: list[Any] = field(default_factory=list)
+    schema: Any = None
+    text: str = ""
+    encoding: str = "utf-8"
+
+
+def read(path: Path) -> Sample:
+    """The beginning of a file; its type is told by its name, else by its first bytes.
+
+    The text of a CSV file is only read, `csv_columns` splits it. Raises UnreadableSampleError.
+    """
+    try:
+        with _opened(path) as file:
+            start = file.read(4)
+            file.seek(0)
+            kind = type_of_file(path.name) or _sniffed(start)
+            if not start:
+                raise UnreadableSampleError("the file is empty (0 bytes)")
+            if kind == "parquet":
+                return _parquet(path, file, start)
+            if kind == "avro":
+                return _avro(path, file, start)
+            sample = _text(path, kind, file)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableSampleError(f"not readable: {error}") from error
+    if kind != "csv":
+        sample.rows = list(_documents(sample))
+        if not sample.rows:
+            raise UnreadableSampleError("no JSON document at its beginning")
+    return sample
+
+
+def _opened(path: Path) -> Any:
+    with path.open("rb") as file:
+        is_gzip = file.read(2) == _GZIP
+    if not is_gzip:
+        return path.open("rb")
+    if type_of_file(path.name) == "parquet":
+        with gzip.open(path) as file:
+            return io.BytesIO(file.read(_GZIP_PARQUET_BYTES))
+    return gzip.open(path)
+
+
+def _sniffed(start: bytes) -> str:
+    if start == parquet_files.MAGIC:
+        return "parquet"
+    if start == avro_files.MAGIC:
+        return "avro"
+    if start.lstrip()[:1] in (b"{", b"["):
+        return "json"
+    raise UnreadableSampleError("neither its name nor its beginning tells its type")
+
+
+# --- typed files ----------------------------------------------------------------------------------
+
+
+def _parquet(path: Path, file: IO[bytes], start: bytes) -> Sample:
+    if start != parquet_files.MAGIC:
+        raise UnreadableSampleError("not a Parquet file")
+    try:
+        found = pa.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)
+        batches = found.iter_batches(batch_size=ROWS, use_threads=False)
+        table = pa.Table.from_batches(itertools.islice(batches, 1), found.schema_arrow)
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableSampleError(f"the Parquet file is damaged: {error}") from error
+    sample = Sample(path, "parquet", schema=table.schema)
+    if any(pa.types.is_struct(kind) for kind in table.schema.types):
+        sample.rows = table.to_pylist()
+    sample.columns = dict(_arrow_columns("", table.schema, table.columns))
+    return sample
+
+
+def _arrow_columns(
+    prefix: str, fields: Iterable[pa.Field], columns: Iterable[Any]
+) -> Iterator[tuple[str, Column]]:
+    """The columns of a table, those of a struct behind its name, as landing flattens them."""
+    for of, column in zip(fields, columns, strict=True):
+        name = f"{prefix}{of.name}"
+        if pa.types.is_struct(of.type):
+            whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            yield from _arrow_columns(f"{name}_", of.type, whole.flatten())
+        else:
+            yield name, Column(_python(column), _capped(parquet_files.spark_type(of.type)))
+
+
+def _python(column: Any) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError, pa.ArrowException):
+        # A time that Python has none for; the values are compared only.
+        return [value if value.is_valid else None for chunk in column.chunks for value in chunk]
+
+
+def _avro(path: Path, file: IO[bytes], start: bytes) -> Sample:
+    if start != avro_files.MAGIC:
+        raise UnreadableSampleError("not an Avro file")
+    try:
+        found = fastavro.reader(file)
+        rows = list(itertools.islice(found, ROWS))
+    except (ValueError, EOFError, LookupError, TypeError, OSError, OverflowError) as error:
+        raise UnreadableSampleError(f"the Avro file is damaged: {error!r}") from error
+    sample = Sample(path, "avro", rows=rows, schema=found.writer_schema)
+    types = dict(_avro_types("", found.writer_schema))
+    flat = document_columns(rows)
+    sample.columns = {
+        name: Column(flat[name].values if name in flat else [None] * len(rows), kind)
+        for name, kind in types.items()
+    }
+    return sample
+
+
+def _avro_types(prefix: str, schema: Any) -> Iterator[tuple[str, str]]:
+    for name, of in avro_files.fields_of(schema).items():
+        if isinstance(of, Mapping) and of.get("type") == "record":
+            yield from _avro_types(f"{prefix}{name}_", of)
+        else:
+            yield f"{prefix}{name}", _capped(avro_files.spark_type(of))
+
+
+def _capped(spark_type: str) -> str:
+    """A decimal of more digits than Spark has is a string."""
+    digits = re.match(r"decimal\((\d+)", spark_type)
+    return "string" if digits and int(digits[1]) > 38 else spark_type
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def _text(path: Path, kind: str, file: IO[bytes]) -> Sample:
+    content = file.read(TEXT_BYTES)
+    is_whole = not file.read(1)
+    encoding = "utf-8"
+    if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        encoding = "utf-16"
+    try:
+        # A piece may end within a character.
+        text = codecs.getincrementaldecoder(encoding)().decode(content, final=is_whole)
+    except UnicodeDecodeError:
+        encoding = "latin-1"
+        text = content.decode(encoding)
+    if "\x00" in text or content.startswith((parquet_files.MAGIC, avro_files.MAGIC, b"PK\x03\x04")):
+        raise UnreadableSampleError("not a text file")
+    text = text.removeprefix("\ufeff")
+    return Sample(path, kind, text=text if is_whole else _whole_records(text), encoding=encoding)
+
+
+def _whole_records(text: str) -> str:
+    """A piece of a file up to the end of its last line that does not end within quotes."""
+    end = text.rfind("\n")
+    for _ in range(1_000):
+        if end < 0 or text.count('"', 0, end) % 2 == 0:
+            break
+        end = text.rfind("\n", 0, end)
+    return text[: end + 1] if end >= 0 else text
+
+
+# Landing reads documents by a feed; of it only the encoding counts, and the text is decoded.
+_ANY_FEED = Feed("", "", "", "", "debezium", "", (), ())
+
+
+def _documents(sample: Sample) -> Iterator[Any]:
+    found = itertools.islice(json_files.documents_of(sample.text, _ANY_FEED), ROWS)
+    try:
+        yield from (each for each in found if not isinstance(each, Broken))
+    except (UnreadableFileError, RecursionError):
+        # The piece ends within an array, or holds what no one should nest so deep.
+        return
+
+
+def delimiter_of(texts: Sequence[str]) -> str:
+    """The one of DELIMITERS that splits the records most evenly; a comma when none does."""
+    best = (0.0, 0)
+    found = ","
+    for delimiter in DELIMITERS:
+        widths = Counter(len(record) for text in texts for record in records(text, delimiter, 100))
+        if not widths:
+            continue
+        # A few records may be broken: what most have, counts.
+        width, common = widths.most_common(1)[0]
+        score = (round(common / widths.total(), 1), width)
+        if width > 1 and score > best:
+            best, found = score, delimiter
+    return found
+
+
+def csv_columns(text: str, delimiter: str) -> list[Column]:
+    """The columns of a CSV text, by their place; its first record is a value like any.
+
+    Records with another number of fields than most have are left out.
+    """
+    widths = Counter(len(record) for record in records(text, delimiter, 1_000))
+    if not widths:
+        return []
+    names = [str(at) for at in range(widths.most_common(1)[0][0])]
+    content = text.encode()
+    try:
+        table = pa.csv.read_csv(
+            io.BytesIO(content),
+            read_options=pa.csv.ReadOptions(
+                column_names=names, use_threads=False, block_size=max(len(content) + 1, 1 << 20)
+            ),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=["", "NULL"],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise UnreadableSampleError(f"not readable as CSV: {error}") from error
+    return [Column(column.to_pylist(), is_loose=True) for column in table.columns]
+
+
+def records(text: str, delimiter: str, limit: int) -> Iterator[list[str]]:
+    """The first records of a CSV text, as fields; blank lines are left out."""
+    try:
+        records = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        yield from itertools.islice((record for record in records if record), limit)
+    except csv.Error:
+        return
+
+
+def document_columns(rows: Iterable[Any]) -> dict[str, Column]:
+    """The columns of documents; an object's fields stand behind its name, as landing has them."""
+    found: dict[str, Column] = {}
+    number = 0
+    for row in rows:
+        if not isinstance(row, Mapping):
+            continue
+        for name, value in _flat("", row):
+            column = found.setdefault(name, Column([None] * number))
+            if len(column.values) == number:
+                column.values.append(value)
+        number += 1
+        for column in found.values():
+            if len(column.values) < number:
+                column.values.append(None)
+    # An object that is NULL in some documents is no column of its own.
+    return {
+        name: column
+        for name, column in found.items()
+        if any(value is not None for value in column.values)
+        or not any(other.startswith(f"{name}_") for other in found)
+    }
+
+
+def _flat(prefix: str, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in document.items():
+        if (
+            isinstance(value, Mapping)
+            and len(value) == 1
+            and str(next(iter(value))).startswith("$number")
+        ):
+            # MongoDB's extended JSON has numbers as text.
+            value = Number(documents.text_of(next(iter(value.values()))) or "")
+        try:
+            value = documents.unwrapped(value)
+        except (ValueError, OverflowError):
+            value = None
+        if isinstance(value, Mapping):
+            yield from _flat(f"{prefix}{name}_", value)
+        else:
+            yield f"{prefix}{name}", value
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+
+def spark_type(name: str, columns: Iterable[Column]) -> str:
+    """The Spark type of a column, by all samples of it."""
+    types: set[str] = set()
+    loose: set[str] = set()
+    texts: set[str] = set()
+    numbers: set[str] = set()
+    for column in columns:
+        if column.type:
+            types.add(column.type)
+            continue
+        if column.is_loose:
+            loose.update(value for value in set(column.values) if value is not None)
+            continue
+        for value in column.values:
+            if isinstance(value, Number):
+                numbers.add(str.__str__(value))
+            elif isinstance(value, str):
+                texts.add(value)
+            elif value is not None:
+                types.add(_type_of_value(value))
+    if loose:
+        types.add(type_of_texts(loose, name))
+    if numbers:
+        types.add(_type_of_numbers(numbers) or "string")
+    if texts:
+        types.add(_type_of_times(texts) or "string")
+    return reduce(wider, sorted(types)) if types else "string"
+
+
+def odd_texts(columns: Iterable[Column]) -> list[str]:
+    """The one or two texts of a CSV column of numbers that are none: slips, most likely."""
+    texts = {value for column in columns if column.is_loose for value in column.values if value}
+    odd = sorted(text for text in texts if not _NUMBER.fullmatch(text))
+    return odd if 0 < len(odd) <= 2 and len(texts) >= 10 else []
+
+
+def _type_of_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, datetime):
+        return "timestamp" if value.tzinfo else "timestamp_ntz"
+    return "string"
+
+
+def type_of_texts(texts: Collection[str], name: str = "") -> str:
+    """The narrowest type that every text fits: bigint, decimal, double, boolean, date, timestamp.
+
+    Else it is string; so are figures with a zero in front (`00123`), and columns that are called
+    zip, postcode, phone or the like: they are no numbers, and the zero may come later.
+    """
+    if {text.lower() for text in itertools.islice(texts, 3)} <= {"true", "false"} and all(
+        text.lower() in ("true", "false") for text in texts
+    ):
+        return "boolean"
+    numbers = None if _NO_NUMBER.search(name.lower()) else _type_of_numbers(texts)
+    return numbers or _type_of_times(texts) or "string"
+
+
+def _type_of_numbers(texts: Collection[str]) -> str | None:
+    """bigint; decimal for fixed-point figures and what is too long; else double.
+
+    Fixed-point are those with the same number of digits behind the point, at least two, everywhere,
+    if one of them ends with 0, which a floating-point number never does, or if there are ten.
+    """
+    if not texts or not all(_NUMBER.fullmatch(text) for text in texts):
+        return None
+    if all(_WHOLE_NUMBER.fullmatch(text) for text in texts):
+        if max(len(text.lstrip("+-")) for text in texts) > 38:
+            return None
+        fits = all(-(2**63) <= int(text) < 2**63 for text in texts)
+        return "bigint" if fits else "decimal(38,0)"
+    parts = [_FRACTION.fullmatch(text) for text in texts]
+    scales = {len(part[2]) if part else 0 for part in parts}
+    (scale, *others) = scales
+    is_fixed = any(text.endswith("0") for text in texts) or len(texts) >= 10
+    whole = max(len(part[1] or "") if part else 0 for part in parts)
+    if others or scale < 2 or not is_fixed or whole + scale > 38:
+        return "double"
+    return f"decimal({18 if whole + scale <= 18 else 38},{scale})"
+
+
+def _type_of_times(texts: Collection[str]) -> str | None:
+    types = {_type_of_time(text) for text in texts}
+    if not types or None in types:
+        return None
+    return "date" if types == {"date"} else "timestamp"
+
+
+def _type_of_time(text: str) -> str | None:
+    try:
+        if _DATE.fullmatch(text):
+            return "date" if date.fromisoformat(text) else None
+        found = _TIMESTAMP.fullmatch(text)
+        return "timestamp" if found and datetime.fromisoformat(found[1]) else None
+    except ValueError:
+        return None
+
+
+def wider(one: str, other: str) -> str:
+    """A type that holds the values of both; string when there is none else."""
+    if one == other:
+        return one
+    if {one, other} == {"date", "timestamp"} or {one, other} == {"timestamp", "timestamp_ntz"}:
+        return "timestamp"
+    if {one, other} == {"date", "timestamp_ntz"}:
+        return "timestamp_ntz"
+    if one in _WHOLE_TYPES and other in _WHOLE_TYPES:
+        return max(one, other, key=_WHOLE_TYPES.index)
+    sizes = [_whole_digits_and_scale(each) for each in (one, other)]
+    if all(sizes):
+        whole = max(size[0] for size in sizes if size)
+        scale = max(size[1] for size in sizes if size)
+        return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else "double"
+    numbers = [
+        size or each in ("float", "double") for size, each in zip(sizes, (one, other), strict=True)
+    ]
+    return "double" if all(numbers) else "string"
+
+
+def _whole_digits_and_scale(spark_type: str) -> tuple[int, int] | None:
+    if spark_type in _DIGITS:
+        return _DIGITS[spark_type], 0
+    found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", spark_type)
+    return (int(found[1]) - int(found[2]), int(found[2])) if found else None

@@ -1,0 +1,194 @@
+"""The landing folder, on a local disk or wherever Hadoop's file systems reach."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tidemark import paths, session
+from tidemark.errors import ConfigError, SetupError
+
+# Files and folders that producers and copy tools leave beside the data.
+_SIDE = re.compile(
+    r"^[._]|\.(dfm|crc|tmp|md)$|\.(keys|headers)\.[a-z.]+$|^awsdms_|^s3_validation_failures$",
+    re.IGNORECASE,
+)
+
+
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One version of a file; its path is the one below the landing folder."""
+
+    path: str
+    size: int
+    modified: datetime
+
+
+# What the ledger knows of files: size and time of the newest version, by path.
+Known = Mapping[str, tuple[int, datetime]]
+
+
+class LandingFolder(Protocol):
+    """Where files arrive. Paths are relative to it, with / between their parts."""
+
+    root: str
+
+    def require(self) -> None:
+        """Raise SetupError, which says what to do, when it cannot be reached."""
+
+    def has(self, path: str) -> bool:
+        """Whether a file or a folder with files is there."""
+
+    def walk(self, path: str, known: Known) -> Iterator[Found]:
+        """The files of a folder and of the folders in it; side files and links are passed over.
+
+        Raises ConfigError when the folder is a link that leaves the landing folder.
+        """
+
+    def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+        """The files' `content`, `length` and `modificationTime`, and `_at`: root and path."""
+
+
+def landing_folder() -> LandingFolder:
+    """Where change files arrive: TIDEMARK_LANDING, or `landing` in the project."""
+    named = os.environ.get("TIDEMARK_LANDING", "")
+    return at(named if "://" in named else str(paths.landing_dir()))
+
+
+def at(place: str) -> LandingFolder:
+    """The landing folder at a path, or at a URI such as `s3a://bucket/folder`."""
+    return _Remote(place.rstrip("/")) if "://" in place else _Local(place)
+
+
+def _escaped(path: str) -> str:
+    """Spark takes [ ] { } * ? in a path as a pattern."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
+
+
+class _Local:
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def require(self) -> None:
+        if not Path(self.root).is_dir():
+            raise SetupError(
+                f"The landing folder {self.root} does not exist: create it, "
+                "or point TIDEMARK_LANDING at the folder where your change files arrive."
+            )
+
+    def has(self, path: str) -> bool:
+        return Path(self.root, path).exists()
+
+    def walk(self, path: str, known: Known) -> Iterator[Found]:
+        folder = Path(self.root, path)
+        if not folder.is_dir():
+            return
+        if not folder.resolve().is_relative_to(Path(self.root).resolve()):
+            raise ConfigError(f"{folder} leaves the landing folder: it is a link.")
+        yield from self._walk(str(folder), path)
+
+    def _walk(self, folder: str, path: str) -> Iterator[Found]:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if _SIDE.search(entry.name):
+                    continue
+                below = f"{path}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    yield from self._walk(entry.path, below)
+                elif entry.is_file(follow_symlinks=False):
+                    status = entry.stat()
+                    micros = status.st_mtime_ns // 1000
+                    modified = datetime.fromtimestamp(micros / 1_000_000, UTC)
+                    yield Found(below, status.st_size, modified)
+
+    def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+        # Hadoop's own local file system cannot read a name with a colon.
+        files = (
+            spark.read.format("binaryFile")
+            .option("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+            .option("fs.file.impl.disable.cache", True)
+            .load([_escaped(f"{self.root}/{path}") for path in paths])
+        )
+        return files.withColumn("_at", F.regexp_replace("path", "^file:/+", "/")).drop("path")
+
+
+class _Remote:
+    """Lists with Spark's binaryFile source, which works over Spark Connect as well."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def require(self) -> None:
+        try:
+            self.has("_")
+        except Exception as error:  # each store has its own
+            raise SetupError(
+                f"The landing folder {self.root} cannot be reached: {session.readable(error)}"
+            ) from error
+
+    def has(self, path: str) -> bool:
+        try:
+            self._files(path)
+        except AnalysisException as error:
+            if "PATH_NOT_FOUND" in str(error):
+                return False
+            raise
+        return True
+
+    def walk(self, path: str, known: Known) -> Iterator[Found]:
+        try:
+            files = self._files(path)
+        except AnalysisException as error:
+            if "PATH_NOT_FOUND" in str(error):
+                return
+            raise
+        # Names cost a request per thousand, sizes and times one per file: they are asked for files
+        # that are new, or were written since the newest known. An object's time is its upload's.
+        names = [self._below(unquote(name)) for name in files.inputFiles()]
+        names = [name for name in names if not any(map(_SIDE.search, name.split("/")))]
+        since = max((known[name][1] for name in names if name in known), default=None)
+        recent = files
+        if since:
+            written = F.col("_metadata.file_modification_time")
+            recent = files.where(written >= F.lit(since - timedelta(days=1)))
+        status = self._status(recent)
+        others = [name for name in names if name not in status and name not in known]
+        if since and others:
+            status |= self._status(self._files(*others) if len(others) < len(names) // 2 else files)
+        for name in names:
+            # The source passes over files without content: they are always the same.
+            yield Found(name, *(status.get(name) or known.get(name) or (0, _NEVER)))
+
+    def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+        files = spark.read.format("binaryFile")
+        there = files.load([_escaped(f"{self.root}/{path}") for path in paths])
+        return there.withColumnRenamed("path", "_at")
+
+    def _files(self, *paths: str) -> DataFrame:
+        # Few tasks, whatever the number of files; the session's own settings stay as they are.
+        spark = session.get().newSession()
+        spark.conf.set("spark.sql.files.openCostInBytes", "0")
+        spark.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 62))
+        files = spark.read.format("binaryFile").option("recursiveFileLookup", True)
+        return files.load([_escaped(f"{self.root}/{path}") for path in paths])
+
+    def _status(self, files: DataFrame) -> dict[str, tuple[int, datetime]]:
+        rows = files.select("path", "length", "modificationTime").collect()
+        return {
+            self._below(row["path"]): (row["length"], row["modificationTime"].replace(tzinfo=UTC))
+            for row in rows
+        }
+
+    def _below(self, path: str) -> str:
+        return path.removeprefix(self.root).lstrip("/")

@@ -1,0 +1,176 @@
+"""`tidemark run` and `replay` as a user meets them: failures, new columns, what is told."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.project import Project
+from tidemark import cli
+
+pytestmark = pytest.mark.functional
+
+COLUMNS = {"id": "int", "price": "int", "seq": "bigint"}
+
+
+def tidemark(project: Project, *arguments: str) -> int:
+    with project.here():
+        return cli.main(arguments)
+
+
+def run_of(project: Project, name: str) -> dict[str, Any]:
+    """The newest row of tidemark.runs of a table."""
+    source, table = name.split(".")
+    rows = project.spark.table("tidemark.runs").where(
+        f"source_name = '{source}' and table_name = '{table}'"
+    )
+    return rows.sort("at", ascending=False).limit(1).collect()[0].asDict()
+
+
+def test_a_table_that_fails_does_not_stop_the_others(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.add("fails.bad", COLUMNS, "id", max_rejected_share=0.25)
+    project.add("fails.good", COLUMNS, "id")
+    project.land("fails/bad/20240101-100000000.csv", "I,1,10,1\nI,2,much,2\nI,3,30,3\n")
+    project.land("fails/good/20240101-100000000.csv", "I,1,10,1\n")
+    assert tidemark(project, "run") == 1
+    told = capfd.readouterr()
+    assert "tidemark: 1 of 2 tables failed, see above: fails.bad." in told.err
+    assert "1 of 3 records are bad, which is more than max_rejected_share 0.25" in told.out
+    assert "record 2: not a int" in told.out
+    assert project.rows("log_fails.bad", ["count(*)"]) == [(0,)]
+    assert project.rows("current.cur_fails__good", ["id", "price"]) == [(1, 10)]
+    assert not project.spark.catalog.tableExists("current.cur_fails__bad")
+    assert "nothing of them landed" in run_of(project, "fails.bad")["failure"]
+
+    # dbt alone does the same: the models of the table that failed fail, the others do not.
+    project.land("fails/good/20240101-110000000.csv", "U,1,11,2\n")
+    result = project.dbt("build")
+    failed = [each.node.name for each in result.result.results if each.status == "error"]
+    assert failed == ["stg_fails__bad"]
+    assert project.rows("current.cur_fails__good", ["price"]) == [(11,)]
+
+    # Mended in its file, it lands with the next run.
+    project.land("fails/bad/20240101-100000000.csv", "I,1,10,1\nI,2,20,2\nI,3,30,3\n")
+    assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_fails__bad", ["id", "price"]) == [(1, 10), (2, 20), (3, 30)]
+    assert project.rows("log_fails.bad", ["count(*)"]) == [(3,)]
+
+
+def test_replay_gives_the_tables_as_if_all_had_been_good_at_once(project: Project) -> None:
+    right = COLUMNS | {"price": "decimal(12, 2)"}
+    project.add("mend.wrong", COLUMNS, "id", sequence="seq")
+    project.add("mend.right", right, "id", sequence="seq")
+    files = {
+        "LOAD00000001.csv": "1,1,0\n2,2.50,0\n",
+        "20240101-100000000.csv": "U,1,1.10,1\nI,3,3,1\nU,1,4,3\n",
+        "20240101-110000000.csv": "U,1,1.20,2\nD,3,,2\nI,3,3.30,3\n",
+    }
+    for name, content in files.items():
+        for table in ("wrong", "right"):
+            project.land(f"mend/{table}/{name}", content, modified=1_700_000_000)
+        assert tidemark(project, "run") == 0
+    open_letters = "source_name = 'mend' and superseded_by is null"
+    letters = project.spark.table("tidemark.dead_letter")
+    assert letters.where(open_letters).count() == 4
+
+    path = "models/staging/mend/_mend__sources.yml"
+    declared = yaml.safe_load((project.folder / path).read_text())
+    declared["sources"][0]["tables"][0]["columns"][1]["data_type"] = "decimal(12, 2)"
+    project.write(path, yaml.safe_dump(declared))
+    assert tidemark(project, "replay", "mend.wrong") == 0
+    assert letters.where(open_letters).count() == 0
+    columns = {
+        "log_mend.{}": ["_op", "id", "price", "_position"],
+        "current.cur_mend__{}": ["id", "price", "seq"],
+        "history.hist_mend__{}": ["id", "price", "valid_from", "valid_to", "is_current"],
+    }
+    for relation, names in columns.items():
+        some = ", ".join(names)
+        wrong = project.rows(relation.format("wrong"), names, some)
+        assert wrong == project.rows(relation.format("right"), names, some), relation
+    assert tidemark(project, "replay") == 0
+    assert project.rows("log_mend.wrong", ["count(*)"]) == [(8,)]
+
+
+def test_a_new_column_goes_on_into_current_and_history(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.add("grow.t", {"id": "int", "name": "string"}, "id", header="all")
+    project.land("grow/t/20240101-100000000.csv", "Op,id,name\nI,1,a\nI,2,b\n")
+    assert tidemark(project, "run") == 0
+    project.land("grow/t/20240101-110000000.csv", "Op,id,country code,name\nU,1,SE,a\n")
+    assert tidemark(project, "run") == 0
+    assert "grow.t: new column country_code string" in capfd.readouterr().out
+    expected = [(1, "a", "SE"), (2, "b", None)]
+    assert project.rows("current.cur_grow__t", ["id", "name", "country_code"]) == expected
+    assert project.rows("history.hist_grow__t", ["id", "country_code"], "id, valid_from") == [
+        (1, None),
+        (1, "SE"),
+        (2, None),
+    ]
+    project.land("grow/t/20240101-120000000.csv", "Op,id,name\nU,1,c\n")
+    assert tidemark(project, "run") == 0
+    assert "new column" not in capfd.readouterr().out
+    assert project.rows("current.cur_grow__t", ["id", "name", "country_code"])[0] == (1, "c", None)
+
+
+def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
+    project.add("gate.t", COLUMNS, "id", strict=True)
+    project.land("gate/t/20240101-100000000.csv", "I,1,10,1\nI,2,much,2\n")
+    project.land("gate/t/20240101-110000000.csv", "I,3,30,1\n")
+    assert tidemark(project, "run") == 0
+    assert project.rows("log_gate.t", ["id"]) == [("3",)]
+    letters = project.spark.table("tidemark.dead_letter").where("source_name = 'gate'")
+    found = [(row.position, row.reason) for row in letters.sort("position").collect()]
+    assert found == [
+        (None, "1 of its 2 records are bad, and the feed is strict"),
+        (2, "not a int"),
+    ]
+
+
+def test_what_a_run_did_is_told_and_kept(
+    project: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_RUN_ID", "run-42")
+    project.add("told.t", COLUMNS, "id", sequence="seq", timestamp_column="ts")
+    project.land("told/t/LOAD00000001.csv", "2024-01-01 00:00:00,1,10,0\n")
+    project.land(
+        "told/t/20240101-100000000.csv",
+        "I,2024-01-01 09:00:00,2,20,1\nU,2024-01-01 09:00:01,2,21,2\nI,2024-01-01 09:00:02,3,x,1\n",
+    )
+    assert tidemark(project, "run") == 0
+    project.land(
+        "told/t/20240101-110000000.csv",
+        "U,2024-01-01 09:00:01,2,21,2\nU,2024-01-01 08:00:00,1,11,1\nD,2024-01-01 10:30:00,2,,3\n",
+    )
+    assert tidemark(project, "run") == 0
+    last = run_of(project, "told.t")
+    counts = ("files", "rows", "inserted", "updated", "deleted", "late", "duplicate", "rejected")
+    assert [last[name] for name in counts] == [1, 3, 0, 2, 1, 1, 1, 0]
+    assert (last["run_id"], str(last["newest_change"])) == ("run-42", "2024-01-01 10:30:00")
+    out = capfd.readouterr().out
+    assert "told.t" in out
+    from tidemark import paths
+
+    with project.here():
+        log = (paths.lake_dir() / "tidemark.log").read_text().splitlines()
+    assert all(line.split(" ", 2)[1] == "run-42" for line in log[-3:])
+    assert tidemark(project, "run") == 0
+    assert "Nothing to build" in capfd.readouterr().out
+
+
+def test_a_folder_that_is_a_link_out_of_the_landing_folder_fails_alone(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.add("link.out", COLUMNS, "id")
+    project.add("link.good", COLUMNS, "id")
+    elsewhere = project.folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "20240101-100000000.csv").write_text("I,1,10,1\n")
+    project.land("link/good/20240101-100000000.csv", "I,1,10,1\n")
+    (project.landing / "link/out").symlink_to(elsewhere)
+    assert tidemark(project, "run") == 1
+    assert "leaves the landing folder: it is a link" in capfd.readouterr().out
+    assert project.rows("current.cur_link__good", ["id"]) == [(1,)]

@@ -1,0 +1,83 @@
+"""A landing folder on S3: a real server, reached through Hadoop's S3A."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests import s3_server
+from tests.project import Project
+from tidemark import dbt, landing, ledger, storage
+from tidemark.errors import SetupError
+
+pytestmark = pytest.mark.functional
+
+COLUMNS = {"id": "int", "name": "string"}
+
+
+@pytest.fixture(scope="module")
+def server(spark: SparkSession) -> Iterator[s3_server.S3Server]:
+    with s3_server.running() as found:
+        # What spark-defaults.conf or the environment say to a session that starts.
+        hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+        for name, value in found.settings.items():
+            hadoop.set(name, value)
+        yield found
+
+
+def land(project: Project, folder: str) -> list[landing.Landed]:
+    with project.here():
+        feeds = dbt.feeds(dbt.parse())
+        return landing.land(project.spark, feeds, storage.at(folder), run_id="test")
+
+
+def test_objects_land_once_whatever_their_names(
+    project: Project, server: s3_server.S3Server
+) -> None:
+    project.add("s3odd.t", COLUMNS, "id", format="extract", max_deleted_share=1)
+    names = ["a b.csv", "ünï.csv", "100%.csv", "per%20cent.csv", "k=v+1.csv", "[x]{1}*?.csv"]
+    for number, name in enumerate(names):
+        server.put(f"odd/land/s3odd/t/day/{name}", f"id,name\n{number},x\n")
+    server.put_marker("odd/land/s3odd/t/day")
+    server.put("odd/land/s3odd/t/_SUCCESS", "")
+    server.put("odd/land/s3odd/t/empty.csv", "")
+    (landed,) = land(project, "s3a://odd/land")
+    assert (landed.failure, landed.files, landed.rows) == ("", len(names), len(names))
+    assert landed.reasons == {"s3odd/t/empty.csv": "the file is empty (0 bytes)"}
+    (again,) = land(project, "s3a://odd/land")
+    assert not again.is_new
+
+    server.put("odd/land/s3odd/t/day/a b.csv", "id,name\n0,written anew\n")
+    server.put("odd/land/s3odd/t/later.csv", "id,name\n9,x\n")
+    (changed,) = land(project, "s3a://odd/land")
+    assert (changed.files, changed.rows) == (2, 2)
+    values = project.spark.table("log_s3odd.t").where("_op = 'R'")
+    assert values.count() == len(names) + 2
+
+
+def test_a_folder_waits_for_its_marker(project: Project, server: s3_server.S3Server) -> None:
+    project.add(
+        "s3days.t",
+        COLUMNS,
+        "id",
+        format="extract",
+        extract_is="folder",
+        time_in_name="%Y-%m-%d",
+        complete_marker="_SUCCESS",
+    )
+    for part in (1, 2):
+        server.put(f"days/s3days/t/2024-01-01/part-{part}.csv", f"id,name\n{part},x\n")
+    (waiting,) = land(project, "s3a://days")
+    assert not waiting.is_new
+    server.put("days/s3days/t/2024-01-01/_SUCCESS", "")
+    (whole,) = land(project, "s3a://days")
+    assert (whole.failure, whole.files, whole.rows) == ("", 2, 2)
+
+
+def test_a_bucket_that_is_not_there_is_said_in_words(
+    project: Project, server: s3_server.S3Server
+) -> None:
+    project.add("s3none.t", COLUMNS, "id")
+    with pytest.raises(SetupError, match="The landing folder s3a://nowhere cannot be reached"):
+        land(project, "s3a://nowhere")
+    assert ledger.read(project.spark).versions.get("s3none.t") is None

@@ -1,0 +1,101 @@
+"""An S3 server for tests: S3Proxy as a child process on loopback, its objects in memory.
+
+It speaks the protocol and checks signatures. Its jars come from the Maven repository, like Spark's.
+"""
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyarrow import fs
+
+from tidemark import jars
+
+LOCK = Path(__file__).with_suffix(".lock")
+KEY, SECRET, REGION = "tidemark", "only-for-tests", "us-east-1"
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running server."""
+
+    address: str
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What Hadoop's S3A must be told, as Spark settings without `spark.hadoop.`."""
+        return {
+            "fs.s3a.endpoint": f"http://{self.address}",
+            "fs.s3a.endpoint.region": REGION,
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.access.key": KEY,
+            "fs.s3a.secret.key": SECRET,
+        }
+
+    def put(self, path: str, content: str | bytes) -> None:
+        """Write the object `bucket/key`; the bucket is created when it is missing."""
+        client = self._client()
+        client.create_dir(path.split("/")[0], recursive=False)
+        with client.open_output_stream(path) as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+
+    def put_marker(self, path: str) -> None:
+        """Write the empty object `bucket/key/` that some tools leave for a folder."""
+        self._client().create_dir(path)
+
+    def delete(self, path: str) -> None:
+        """Delete the object `bucket/key`."""
+        self._client().delete_file(path)
+
+    def _client(self) -> fs.S3FileSystem:
+        # Arrow's own client: another implementation of the protocol than the one under test.
+        return fs.S3FileSystem(
+            endpoint_override=self.address,
+            scheme="http",
+            region=REGION,
+            access_key=KEY,
+            secret_key=SECRET,
+            allow_bucket_creation=True,
+        )
+
+
+@contextmanager
+def running() -> Iterator[S3Server]:
+    """A server on a free port, for as long as the context lasts."""
+    class_path = os.pathsep.join(str(jar) for jar in jars.install([LOCK]))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="tidemark-s3-") as folder:
+        settings, log = Path(folder, "s3proxy.conf"), Path(folder, "log")
+        settings.write_text(
+            f"s3proxy.endpoint=http://127.0.0.1:{port}\n"
+            "s3proxy.authorization=aws-v2-or-v4\n"
+            f"s3proxy.identity={KEY}\n"
+            f"s3proxy.credential={SECRET}\n"
+            "jclouds.provider=transient-nio2\n"
+        )
+        command = [jars.require_java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        command += ["-cp", class_path, "org.gaul.s3proxy.Main", "--properties", str(settings)]
+        with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as it:
+            try:
+                _wait(it, port, log)
+                yield S3Server(f"127.0.0.1:{port}")
+            finally:
+                it.terminate()
+
+
+def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and server.poll() is None:
+        with socket.socket() as client:
+            if client.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"S3Proxy did not start: {log.read_text()[-2000:]}")
