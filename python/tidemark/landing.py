@@ -375,10 +375,8 @@ def _events(
     return events
 
 
-def _contents(
-    spark: SparkSession, root: LandingFolder, found: Sequence[LandedFile]
-) -> tuple[DataFrame, DataFrame]:
-    """(path, content) of the files, and what is known of them.
+def _contents(spark: SparkSession, root: LandingFolder, found: Sequence[LandedFile]) -> DataFrame:
+    """What `readers.reader` reads: path, time and content of the files.
 
     A file that is no longer the version that was planned has no content.
     """
@@ -387,17 +385,16 @@ def _contents(
             (f"{root.root}/{file.path}", file.path, file.time, file.size, file.modified)
             for file in found
         ],
-        "_at string, path string, _file_at timestamp, _size bigint, _modified timestamp",
+        "_at string, path string, file_at timestamp, _size bigint, _modified timestamp",
     )
-    there = root.contents(spark, [file.path for file in found])
     # Hadoop knows milliseconds.
     is_planned = (F.col("length") == F.col("_size")) & (
         F.date_trunc("millisecond", "modificationTime") == F.date_trunc("millisecond", "_modified")
     )
-    contents = there.join(F.broadcast(planned), "_at").select(
-        "path", F.when(is_planned, F.col("content")).alias("content")
+    there = root.contents(spark, [file.path for file in found])
+    return there.join(F.broadcast(planned), "_at").select(
+        "path", "file_at", F.when(is_planned, F.col("content")).alias("content")
     )
-    return contents, planned.selectExpr("path as _file", "_file_at")
 
 
 def _read(
@@ -409,12 +406,8 @@ def _read(
     load_id: int,
     too_late: datetime | None,
 ) -> DataFrame:
-    contents, known = _contents(spark, root, found)
-    records = (
-        contents.mapInArrow(readers.reader(feed, kind), readers.schema(feed))
-        .withColumnRenamed("_path", "_file")
-        .join(F.broadcast(known), "_file", "left")
-    )
+    contents = _contents(spark, root, found)
+    records = contents.mapInArrow(readers.reader(feed, kind), readers.schema(feed))
     is_load = feed.format == "dms" and kind == "load"
     time_of_change = F.col("_source_time")
     if feed.timestamp_column in feed.column_names:

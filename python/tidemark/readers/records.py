@@ -15,7 +15,7 @@ NO_ROWS = "the extract has no rows: taking it would delete them all"
 
 # What a record says of itself; in Spark's types.
 RECORD = {
-    "_path": "string",
+    "_file": "string",
     "_position": "bigint",
     "_raw": "string",
     "_reason": "string",
@@ -46,7 +46,8 @@ def schema(feed: Feed) -> str:
     `_others` has the columns that are not declared: their name and type, then the text.
     """
     own = [f"{name} {data_type}" for name, data_type in RECORD.items()]
-    return ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
+    columns = [f"`{name}` string" for name in feed.column_names]
+    return ", ".join([*own, *columns, "_file_at timestamp"])
 
 
 class WrongValueError(Exception):
@@ -96,7 +97,7 @@ class Records:
         arrays = {}
         for name, data_type in types.items():
             values = self.columns.get(name)
-            if name == "_path":
+            if name == "_file":
                 values = pa.repeat(path, self.rows)
             elif values is None:
                 values = pa.nulls(self.rows, data_type)
