@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.csv
 import yaml
+
+from tests.project import Project
 
 FOLDER = Path(__file__).parent / "scenarios"
 
@@ -172,3 +175,72 @@ def by_table(scenarios: list[Scenario]) -> dict[str, list[Scenario]]:
 def _declaration(scenario: Scenario) -> str:
     parts = [scenario.feed, scenario.columns, scenario.history, scenario.later]
     return yaml.safe_dump([*parts, scenario.name if scenario.is_alone else ""])
+
+
+# --- comparing ------------------------------------------------------------------------------
+
+
+def rows_as_text(project: Project, relation: str) -> list[Row]:
+    """A table as text, without the columns that begin with _."""
+    if not project.spark.catalog.tableExists(relation):
+        return []
+    names = [name for name in project.spark.table(relation).columns if not name.startswith("_")]
+    rows = project.rows(relation, [f"cast(`{name}` as string)" for name in names])
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def differences(
+    table: str,
+    expected: tuple[list[str], list[Row]],
+    found: list[Row],
+    besides: Iterable[str] = (),
+) -> list[str]:
+    """What is missing in a table and what is too many, a line each; empty when it is right."""
+    columns, wanted = expected
+    known = {name for row in found for name in row} - set(besides)
+    if found and known != set(columns):
+        return [f"{table} has the columns {sorted(known)} instead of {sorted(columns)}"]
+    lines = Counter(_line(columns, row) for row in wanted)
+    found_lines = Counter(_line(columns, row) for row in found)
+    if lines == found_lines:
+        return []
+    marked = [
+        *[("missing: ", line) for line in (lines - found_lines).elements()],
+        *[("too many:", line) for line in (found_lines - lines).elements()],
+        *[("right:   ", line) for line in (lines & found_lines).elements()],
+    ]
+    # By key and start, so that what is missing stands beside what is there instead.
+    ordered = sorted(marked, key=lambda item: item[1])
+    return [f"{table}: {','.join(columns)}", *[f"  {mark} {line}" for mark, line in ordered]]
+
+
+def _line(columns: list[str], row: Row) -> str:
+    """A row as the expected files write it."""
+    return ",".join(
+        "" if (value := row[name]) is None else value if value.strip() else f'"{value}"'
+        for name in columns
+    )
+
+
+def dead_letter_differences(one: Scenario, found: list[Row]) -> list[str]:
+    """As `differences`; `...` in an expected reason stands for any text."""
+    columns, wanted = one.expected("dead_letter")
+    columns = columns or ["file", "row", "column", "value", "reason"]
+    rows = [dict(row) for row in found]
+    for row in rows:
+        for expected in wanted:
+            same_place = all(row[name] == expected[name] for name in columns if name != "reason")
+            if same_place and _reads_like(row["reason"] or "", expected["reason"] or ""):
+                row["reason"] = expected["reason"]
+    return differences("dead_letter", (columns, wanted), rows)
+
+
+def _reads_like(text: str, pattern: str) -> bool:
+    position = 0
+    *parts, last = pattern.split("...")
+    for part in parts:
+        position = text.find(part, position)
+        if position < 0:
+            return False
+        position += len(part)
+    return text.endswith(last) if parts else text == last

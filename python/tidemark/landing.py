@@ -376,7 +376,7 @@ def _events(
 
 
 def _contents(spark: SparkSession, root: LandingFolder, found: Sequence[LandedFile]) -> DataFrame:
-    """What `readers.reader` reads: path, time and content of the files.
+    """What `readers.reader` reads: path, times and content of the files.
 
     A file that is no longer the version that was planned has no content.
     """
@@ -385,15 +385,15 @@ def _contents(spark: SparkSession, root: LandingFolder, found: Sequence[LandedFi
             (f"{root.root}/{file.path}", file.path, file.time, file.size, file.modified)
             for file in found
         ],
-        "_at string, path string, file_at timestamp, _size bigint, _modified timestamp",
+        "_at string, path string, file_at timestamp, _size bigint, written_at timestamp",
     )
     # Hadoop knows milliseconds.
     is_planned = (F.col("length") == F.col("_size")) & (
-        F.date_trunc("millisecond", "modificationTime") == F.date_trunc("millisecond", "_modified")
+        F.date_trunc("millisecond", "modificationTime") == F.date_trunc("millisecond", "written_at")
     )
     there = root.contents(spark, [file.path for file in found])
     return there.join(F.broadcast(planned), "_at").select(
-        "path", "file_at", F.when(is_planned, F.col("content")).alias("content")
+        "path", "file_at", "written_at", F.when(is_planned, F.col("content")).alias("content")
     )
 
 
@@ -416,7 +416,9 @@ def _read(
         "_told_at", F.expr(macros.cast_text("_source_time", "timestamp"))
     )
     is_initial = F.lit(is_load) if feed.format != "debezium" else F.col("_is_snapshot")
-    changed_at = F.coalesce("_told_at", "_file_at")
+    # The place in Kafka, which orders Debezium's files, is no time.
+    file_time = "_written_at" if feed.format == "debezium" else "_file_at"
+    changed_at = F.coalesce("_told_at", file_time)
     if feed.loaded_at:
         loaded_at = F.lit(feed.loaded_at).cast("timestamp")
         changed_at = F.when(is_initial, loaded_at).otherwise(changed_at)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 import yaml
 
-from tests.functional import test_scenarios as scenarios
+from tests import scenario
 from tests.landings import cases
 from tests.landings.cases import SOURCE, Case
 from tests.project import Project
@@ -140,7 +140,7 @@ def _read(project: Project, found: Found, one: Case) -> None:
     found.log[one.name] = _ranked(rows)
     if one.is_built:
         current = f"current.cur_{SOURCE}__{one.name}"
-        found.current[one.name] = scenarios._rows(project, current)
+        found.current[one.name] = scenario.rows_as_text(project, current)
 
 
 def _ranked(rows: list[Row]) -> list[Row]:
@@ -191,11 +191,11 @@ def test_landing(found: Found, one: Case) -> None:
         pytest.fail(found.failures[one.name], pytrace=False)
     problems = [
         *_log_differences(one, found),
-        *scenarios._dead_letter_differences(one, found.dead_letters.get(one.name, [])),
+        *scenario.dead_letter_differences(one, found.dead_letters.get(one.name, [])),
     ]
     if one.is_built:
         current = found.current[one.name]
-        problems += scenarios._differences("current", one.expected("current"), current)
+        problems += scenario.differences("current", one.expected("current"), current)
     skipped = found.skipped.get(one.name, 0)
     if skipped != one.skipped:
         problems.append(f"{skipped} records are said to be no rows, instead of {one.skipped}")
@@ -213,7 +213,7 @@ def _log_differences(one: Case, found: Found) -> list[str]:
     if lacking or added:
         return [f"log lacks the columns {lacking}, has {added} too many"]
     rows = [{name: row[name] for name in columns} for row in found.log[one.name]]
-    return scenarios._differences("log", (columns, wanted), rows)
+    return scenario.differences("log", (columns, wanted), rows)
 
 
 # --- the folders themselves -----------------------------------------------------------------

@@ -4,7 +4,7 @@ All are built together, batch by batch. Those with the same declaration share a 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -65,8 +65,8 @@ def found(module_project: Callable[[], Project], request: pytest.FixtureRequest)
         anew = tables if batch == 1 else changed
         _build(project, found, batch, models + [_model("staging", table) for table in anew])
     for table in tables:
-        found.current[table] = _rows(project, _relation("current", table))
-        found.history[table] = _rows(project, _relation("history", table))
+        found.current[table] = scenario.rows_as_text(project, _relation("current", table))
+        found.history[table] = scenario.rows_as_text(project, _relation("history", table))
     _read_dead_letters(project, found)
     return found
 
@@ -118,15 +118,6 @@ def _build(project: Project, found: Found, batch: int, models: list[str]) -> Non
             found.failures.setdefault(table, f"build {batch}, {item.node.name}: {item.message}")
 
 
-def _rows(project: Project, relation: str) -> list[Row]:
-    """A table as text, without the columns that begin with _."""
-    if not project.spark.catalog.tableExists(relation):
-        return []
-    names = [name for name in project.spark.table(relation).columns if not name.startswith("_")]
-    rows = project.rows(relation, [f"cast(`{name}` as string)" for name in names])
-    return [dict(zip(names, row, strict=True)) for row in rows]
-
-
 def _read_dead_letters(project: Project, found: Found) -> None:
     rows = project.rows(
         f"tidemark.dead_letter where source_name = '{SOURCE}'",
@@ -155,9 +146,11 @@ def test_scenario(found: Found, one: Scenario) -> None:
     current = _own(one, table, found.current[table])
     history = _own(one, table, found.history[table])
     problems = [
-        *_differences("current", one.expected("current"), current),
-        *_differences("history", one.expected("history"), history, besides=("version_key",)),
-        *_dead_letter_differences(one, found.dead_letters.get(one.name, [])),
+        *scenario.differences("current", one.expected("current"), current),
+        *scenario.differences(
+            "history", one.expected("history"), history, besides=("version_key",)
+        ),
+        *scenario.dead_letter_differences(one, found.dead_letters.get(one.name, [])),
         *_broken_promises(one, current, history),
     ]
     if problems:
@@ -171,62 +164,6 @@ def _own(one: Scenario, table: str, rows: list[Row]) -> list[Row]:
         return rows
     keys = one.keys()
     return [row for row in rows if tuple(row[name] or "" for name in one.key) in keys]
-
-
-def _differences(
-    table: str,
-    expected: tuple[list[str], list[Row]],
-    found: list[Row],
-    besides: Iterable[str] = (),
-) -> list[str]:
-    columns, wanted = expected
-    known = {name for row in found for name in row} - set(besides)
-    if found and known != set(columns):
-        return [f"{table} has the columns {sorted(known)} instead of {sorted(columns)}"]
-    lines = Counter(_line(columns, row) for row in wanted)
-    found_lines = Counter(_line(columns, row) for row in found)
-    if lines == found_lines:
-        return []
-    marked = [
-        *[("missing: ", line) for line in (lines - found_lines).elements()],
-        *[("too many:", line) for line in (found_lines - lines).elements()],
-        *[("right:   ", line) for line in (lines & found_lines).elements()],
-    ]
-    # By key and start, so that what is missing stands beside what is there instead.
-    ordered = sorted(marked, key=lambda item: item[1])
-    return [f"{table}: {','.join(columns)}", *[f"  {mark} {line}" for mark, line in ordered]]
-
-
-def _line(columns: list[str], row: Row) -> str:
-    """A row as the expected files write it."""
-    return ",".join(
-        "" if (value := row[name]) is None else value if value.strip() else f'"{value}"'
-        for name in columns
-    )
-
-
-def _dead_letter_differences(one: Scenario, found: list[Row]) -> list[str]:
-    """As `_differences`; `...` in an expected reason stands for any text."""
-    columns, wanted = one.expected("dead_letter")
-    columns = columns or ["file", "row", "column", "value", "reason"]
-    rows = [dict(row) for row in found]
-    for row in rows:
-        for expected in wanted:
-            same_place = all(row[name] == expected[name] for name in columns if name != "reason")
-            if same_place and _reads_like(row["reason"] or "", expected["reason"] or ""):
-                row["reason"] = expected["reason"]
-    return _differences("dead_letter", (columns, wanted), rows)
-
-
-def _reads_like(text: str, pattern: str) -> bool:
-    position = 0
-    *parts, last = pattern.split("...")
-    for part in parts:
-        position = text.find(part, position)
-        if position < 0:
-            return False
-        position += len(part)
-    return text.endswith(last) if parts else text == last
 
 
 def _broken_promises(one: Scenario, current: list[Row], history: list[Row]) -> list[str]:

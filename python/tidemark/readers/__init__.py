@@ -37,7 +37,7 @@ def type_of_file(name: str) -> str | None:
 
 
 def reader(feed: Feed, kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow` over rows of (path, file_at, content).
+    """A function for `mapInArrow` over rows of (path, file_at, written_at, content).
 
     `kind` is that of the files: `load` or `changes`. The rows have the columns of `schema(feed)`.
     A file that cannot be taken is one row with `_reason` and no `_position`.
@@ -45,10 +45,11 @@ def reader(feed: Feed, kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterat
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path, file_at, content in zip(*batch.columns, strict=True):
+            for path, file_at, written_at, content in zip(*batch.columns, strict=True):
                 found = records_of(path.as_py(), content.as_py(), feed, kind)
-                at = pa.repeat(file_at, found.num_rows)
-                yield from found.append_column("_file_at", at).to_batches()
+                for name, at in (("_file_at", file_at), ("_written_at", written_at)):
+                    found = found.append_column(name, pa.repeat(at, found.num_rows))
+                yield from found.to_batches()
 
     return read
 

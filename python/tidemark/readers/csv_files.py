@@ -26,6 +26,7 @@ _WRONG = "\ufdd0"
 codecs.register_error("tidemark", lambda error: (_WRONG, error.end))  # type: ignore[attr-defined]
 # Stands for a delimiter of several characters: Arrow knows single ones only.
 _UNIT = "\x1f"
+csv.field_size_limit((1 << 31) - 1)
 _WRONG_VALUE = ("_reason", "_column", "_value")
 _RECORD = re.compile(r'(?:"(?:[^"]|"")*"|[^"\n])+')
 _MAGIC = {b"PAR1": "Parquet", b"Obj\x01": "Avro", b"PK\x03\x04": "a zip archive"}
@@ -69,6 +70,8 @@ def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
     elif len(delimiter) > 1 or feed.row_delimiter:
         text = _in_single_characters(text, feed)
         delimiter = _UNIT
+    if feed.quote != "none":
+        _require_end(text, delimiter)
     if name.upper().startswith("CDC_TXN-"):
         return _of_one_table(text, delimiter, feed)
     has_header = feed.has_header(kind)
@@ -253,6 +256,19 @@ def _in_single_characters(text: str, feed: Feed) -> str:
         return quoted or plain or ""
 
     return re.sub(f'("(?:[^"]|"")*")|({either})|((?:(?!{either}|").)+)', single, text, flags=re.S)
+
+
+def _require_end(text: str, delimiter: str) -> None:
+    """Raise UnreadableFileError when the text ends inside quotes: the rest of it is missing."""
+    if text.count('"') % 2 == 0:
+        return
+    # An odd quote may also stand in a field that is not quoted.
+    try:
+        for _ in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
+            pass
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            raise UnreadableFileError("the file ends inside quotes: it is not whole") from None
 
 
 def _first_fields(text: str, delimiter: str, feed: Feed) -> list[str]:

@@ -116,7 +116,7 @@ def _rows(
         return [{"_skipped": "tombstone"}]
     if not isinstance(document, Mapping):
         return [documents.refused(document)]
-    skipped = _no_change(document)
+    skipped = _no_change(document, feed)
     if skipped:
         return [{"_skipped": skipped}]
     try:
@@ -202,8 +202,11 @@ def _columns(
 # --- shapes -------------------------------------------------------------------------------------
 
 
-def _no_change(document: Mapping[str, Any]) -> str | None:
+def _no_change(document: Mapping[str, Any], feed: Feed) -> str | None:
     """What a message is that tells of no row; None when it does."""
+    if any(name.startswith(feed.field_prefix) for name in document):
+        # A flattened row, whatever its columns are called.
+        return None
     if document.get("op") == "m" and "source" in document:
         return "message"
     if "ddl" in document and ("databaseName" in document or "tableChanges" in document):
@@ -338,6 +341,9 @@ def decoded(
             return (date(1970, 1, 1) + timedelta(days=int(value))).isoformat()
         except (OverflowError, ValueError):
             return str(value)
+    if data_type == "date" and re.fullmatch(r"[0-9-]+Z", str(value)):
+        # io.debezium.time.IsoDate
+        return str(value).removesuffix("Z")
     if data_type.startswith("timestamp") and is_number(value):
         unit = _UNITS.get(what) or feed.unit_of(name)
         if not unit:

@@ -10,7 +10,17 @@ from tidemark.readers.csv_files import bad_text, text_of
 from tidemark.readers.documents import Broken, Number
 from tidemark.readers.records import Records, UnreadableFileError
 
-_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
+
+def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(fields)
+    if len(found) < len(fields):
+        raise json.JSONDecodeError("two fields of an object have the same name", "", 0)
+    return found
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=_object
+)
 
 
 def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:

@@ -47,7 +47,7 @@ def schema(feed: Feed) -> str:
     """
     own = [f"{name} {data_type}" for name, data_type in RECORD.items()]
     columns = [f"`{name}` string" for name in feed.column_names]
-    return ", ".join([*own, *columns, "_file_at timestamp"])
+    return ", ".join([*own, *columns, "_file_at timestamp", "_written_at timestamp"])
 
 
 class WrongValueError(Exception):
@@ -162,7 +162,8 @@ def named(found: Sequence[str], feed: Feed, kind: str, *, is_whole: bool = True)
 def declared_names(left: dict[int, str], names: Sequence[str]) -> dict[int, str]:
     """The columns of a file that are these; they leave `left`. The better match has a name."""
     declared: dict[int, str] = {}
-    for alike in (str, str.lower, safe_name):
+    # MongoDB's _id is the column id: names with _ in front are Tidemark's.
+    for alike in (str, str.lower, safe_name, lambda name: safe_name(name).lstrip("_")):
         for name in names:
             if name not in declared.values():
                 at = next((at for at, other in left.items() if alike(other) == alike(name)), None)
