@@ -316,7 +316,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         op_in_load=bool(settings.get("op_in_load", False)),
         timestamp_column=settings.get("timestamp_column"),
         loaded_at=str(settings["loaded_at"]) if settings.get("loaded_at") else None,
-        delimiter=str(settings.get("delimiter", ",")),
+        delimiter=_unescaped(settings.get("delimiter", ",")),
         null_text=_names(settings.get("null_text", ("", "NULL"))),
         include_columns=_names(settings.get("include_columns")),
         exclude_columns=_names(settings.get("exclude_columns")),
@@ -334,7 +334,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         encoding=codecs.lookup(settings.get("encoding", "utf-8")).name,
         binary_text=settings.get("binary_text", "hex" if settings["format"] == "dms" else "base64"),
         operations=_pairs(settings.get("operations")),
-        row_delimiter=settings.get("row_delimiter"),
+        row_delimiter=_unescaped(settings.get("row_delimiter") or "") or None,
         quote=settings.get("quote", '"'),
         op_in_changes=bool(settings.get("op_in_changes", True)),
         file_time_zone=settings.get("file_time_zone", "UTC"),
@@ -348,6 +348,19 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         status_column=settings.get("status_column"),
         extract_is=settings.get("extract_is", "file"),
         complete_marker=settings.get("complete_marker"),
+    )
+
+
+def _unescaped(text: Any) -> str:
+    """A delimiter, in which a line end or another control character may be written as in Python.
+
+    dbt takes the last line end off a YAML value, so that it cannot stand there itself.
+    """
+    escapes = {"n": "\n", "r": "\r", "t": "\t"}
+    return re.sub(
+        r"\\(?:([nrt])|x([0-9A-Fa-f]{2}))",
+        lambda found: escapes.get(found[1]) or chr(int(found[2], 16)),
+        str(text),
     )
 
 
@@ -415,7 +428,9 @@ def _check_choices(check: _Check, settings: Mapping[str, Any], known: set[str]) 
         )
     for setting in ("delimiter", "row_delimiter"):
         if setting in settings and not settings[setting]:
-            check.problems.append(f"{setting} is empty.")
+            check.problems.append(
+                f"{setting} is empty: write a line end as '\\n', since dbt cuts one off."
+            )
 
 
 def _all_or_names(value: Any) -> bool | tuple[str, ...]:

@@ -98,8 +98,7 @@ def _debezium(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]
         # The file's place in its partition, as a time: it orders, and says nothing else.
         return "changes", EPOCH + timedelta(microseconds=offset)
     # Some sinks write names without a type; what the file is, its first bytes tell.
-    known = type_of_file(name) not in (None, "csv") or "." not in name
-    return "changes" if known else "foreign", modified
+    return "foreign" if type_of_file(name) == "csv" else "changes", modified
 
 
 def _time_in(feed: Feed, path: str) -> datetime | None:

@@ -524,7 +524,10 @@ def _problems(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkCol
         F.col("_value").alias("value"),
         F.col("_reason").alias("reason"),
     )
-    problems = [F.when(F.col("_reason").isNotNull(), known)]
+    # Of a delete no other column is read.
+    is_read = F.col("_column").isNull() | F.col("_column").isin(*feed.key, *feed.sequence_columns)
+    is_told = F.col("_reason").isNotNull() & (is_read | ~F.col("_is_delete"))
+    problems = [F.when(is_told, known)]
     allowed: tuple[str, ...] = OPERATIONS if kind == "changes" else LOAD_OPERATIONS
     if feed.format == "debezium":
         allowed = (*OPERATIONS, "R", "T")

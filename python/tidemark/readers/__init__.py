@@ -66,7 +66,9 @@ def records_of(path: str, content: bytes | None, feed: Feed, kind: str) -> pa.Ta
             # The other parts of the extract may have rows.
             records = Records({"_skipped": ["empty part"]}, 1)
     except UnreadableFileError as error:
-        records = Records.unreadable(feed, str(error))
+        records = Records.unreadable(str(error))
+    except Exception as error:  # whatever an odd file does, the others are read
+        records = Records.unreadable(f"the file cannot be read: {error!r}")
     return records.as_table(feed, path)
 
 

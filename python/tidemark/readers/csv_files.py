@@ -188,6 +188,8 @@ def others_of(columns: dict[str, Any]) -> list[dict[str, str] | None]:
 
 def old_keys(found: Records, before: dict[str, Any]) -> list[Records]:
     """Deletes of the keys that updates changed (rule 9); the updates become inserts."""
+    if "_source_op" not in found.columns:
+        return []
     ops = list(found.columns["_source_op"].to_pylist())
     olds = {name: values.to_pylist() for name, values in before.items()}
     news = {name: _listed(found.columns[name]) for name in before}
@@ -322,7 +324,8 @@ def _parse(
         bad.append((row.number, row.text.replace(_UNIT, feed.delimiter), reason))
         return "skip"
 
-    content = text.encode()
+    # Without a last line end, Arrow reads a last field that is NULL as the empty text.
+    content = (text if text.endswith("\n") else f"{text}\n").encode()
     try:
         good = pa.csv.read_csv(
             io.BytesIO(content),

@@ -171,7 +171,7 @@ def _columns(
     meanings: Mapping[str, Meaning | None],
     names_of: Callable[[Mapping[str, Any]], Names],
 ) -> Row:
-    """The columns as text. Of a delete the key alone: a connector fills the rest with defaults."""
+    """The columns as text. Of a delete only key and sequence: a connector fills the rest."""
     if op == "T":
         return {}
     names = names_of(row)
@@ -180,7 +180,7 @@ def _columns(
     types = {column.name: column.type for column in feed.columns}
     keys = list(row)
     for at, name in names.declared.items():
-        if op == "D" and name not in feed.key:
+        if op == "D" and name not in (*feed.key, *feed.sequence_columns):
             continue
         value = values[at]
         if name not in feed.key and is_unavailable(value, feed.unavailable_value):

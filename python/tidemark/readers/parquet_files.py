@@ -38,11 +38,11 @@ def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
     """The records of a Parquet file; `_position` counts them from 1."""
     table = table_of(content)
     if feed.format == "debezium":
-        return debezium.records(table.to_pylist(), name, feed, {})
+        return debezium.records(_documents(table), name, feed, {})
     if feed.format == "extract" and any(
         pa.types.is_struct(column.type) for column in table.columns
     ):
-        return documents.records(table.to_pylist(), feed)
+        return documents.records(_documents(table), feed)
     names = named(table.column_names, feed, kind)
     columns: dict[str, Any] = {
         name: text_of(table.column(at)) for at, name in names.declared.items()
@@ -66,6 +66,22 @@ def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
     return found
 
 
+def _documents(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows as dictionaries; times are text, for Python's end with the year 9999."""
+    columns = [_with_texts(column.combine_chunks()) for column in table.columns]
+    return list(pa.Table.from_arrays(columns, names=table.column_names).to_pylist())
+
+
+def _with_texts(column: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(column.type):
+        return text_of(column)
+    if pa.types.is_struct(column.type):
+        names = [column.type.field(at).name for at in range(column.type.num_fields)]
+        fields = [_with_texts(field) for field in column.flatten()]
+        return pa.StructArray.from_arrays(fields, names=names, mask=column.is_null())
+    return column
+
+
 def table_of(content: bytes) -> pa.Table:
     """The file as an Arrow table. Raises UnreadableFileError when it is not whole."""
     if not content.startswith(MAGIC):
@@ -87,7 +103,7 @@ def spark_type(arrow_type: pa.DataType) -> str:
     return _SPARK_TYPES.get(arrow_type, "string")
 
 
-def text_of(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+def text_of(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """The column as text, value by value without loss; binaries as base64."""
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -111,7 +127,7 @@ def text_of(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
         return pa.array([_odd(value) for value in column], pa.string())
 
 
-def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _times(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """Times as text; one beyond the years 1 to 9999, which Arrow writes wrongly, as its number."""
     numbers = column.cast(pa.int64())
     in_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]

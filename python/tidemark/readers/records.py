@@ -75,7 +75,7 @@ class Records:
     parts: "list[Records]" = field(default_factory=list)
 
     @classmethod
-    def unreadable(cls, feed: Feed, reason: str) -> "Records":
+    def unreadable(cls, reason: str) -> "Records":
         """The one row that a file which cannot be taken has."""
         return cls({"_reason": [reason]}, 1)
 
