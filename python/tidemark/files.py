@@ -1,27 +1,17 @@
 """Files of the landing folder: which there are, what each is, and in which order they apply."""
 
 import posixpath
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from tidemark.feeds import Feed, time_pattern
+from tidemark.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
 from tidemark.readers import type_of_file
 from tidemark.readers.debezium import offset_in
 from tidemark.storage import Found, Known, LandingFolder
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# AWS DMS names: LOAD and a hexadecimal counter for the full load, the time at which the file
-# was closed for changes. The digits after the seconds are a decimal fraction.
-_DMS_TYPE = r"\.(csv|parquet)(\.gz)?$"
-_DMS_LOAD = re.compile(
-    rf"^(SEGMENT[0-9A-Za-z]+_)?LOAD(_\d+_)?[0-9A-F]{{1,16}}{_DMS_TYPE}", re.IGNORECASE
-)
-_DMS_CHANGES = re.compile(rf"^(?P<time>\d{{8}}-\d{{6}})(?P<fraction>\d{{1,9}}){_DMS_TYPE}", re.I)
-_DMS_TRANSACTIONS = re.compile(
-    r"^CDC_TXN-(?P<time>\d{14})(?P<fraction>\d{1,9})\.csv(\.gz)?$", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, order=True)
@@ -71,9 +61,9 @@ def _file(feed: Feed, file: Found) -> LandedFile:
 
 
 def _dms(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]:
-    if _DMS_LOAD.match(name):
+    if DMS_LOAD.match(name):
         return "load", modified
-    changes = _DMS_CHANGES.match(name) or _DMS_TRANSACTIONS.match(name)
+    changes = DMS_CHANGES.match(name) or DMS_TRANSACTIONS.match(name)
     if not changes:
         return "foreign", modified
     try:

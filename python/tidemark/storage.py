@@ -15,13 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark import paths, session
 from tidemark.errors import ConfigError, SetupError
-
-# Files and folders that producers and copy tools leave beside the data.
-_SIDE = re.compile(
-    r"^[._]|\.(dfm|crc|tmp|md)$|\.(keys|headers)\.[a-z.]+$|^awsdms_|^s3_validation_failures$",
-    re.IGNORECASE,
-)
-
+from tidemark.file_names import SIDE
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -101,7 +95,7 @@ class _Local:
     def _walk(self, folder: str, path: str) -> Iterator[Found]:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if _SIDE.search(entry.name):
+                if SIDE.search(entry.name):
                     continue
                 below = f"{path}/{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
@@ -156,7 +150,7 @@ class _Remote:
         # Names cost a request per thousand, sizes and times one per file: they are asked for files
         # that are new, or were written since the newest known. An object's time is its upload's.
         names = [self._below(unquote(name)) for name in files.inputFiles()]
-        names = [name for name in names if not any(map(_SIDE.search, name.split("/")))]
+        names = [name for name in names if not any(map(SIDE.search, name.split("/")))]
         since = max((known[name][1] for name in names if name in known), default=None)
         recent = files
         if since:

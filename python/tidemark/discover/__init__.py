@@ -15,6 +15,7 @@ from tidemark.discover import debezium, dms, extracts, folders
 from tidemark.discover.table import NoTableError, Table, check_texts, samples
 from tidemark.errors import ConfigError
 from tidemark.feeds import feed_from_source
+from tidemark.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
 from tidemark.readers import type_of_file
 
 __all__ = ["NAME_THE_KEY", "NoTableError", "Survey", "Table", "files_of", "name_tables", "problems"]
@@ -57,7 +58,7 @@ def survey(root: Path, below: str, declared: Mapping[str, str]) -> Survey:
             found.declared[folder] = owner
             continue
         try:
-            if all(dms.TRANSACTIONS.fullmatch(PurePosixPath(file).name) for file in files):
+            if all(DMS_TRANSACTIONS.match(PurePosixPath(file).name) for file in files):
                 transactions[folder] = dms.tables_of_transactions(samples(root, files))
             else:
                 found.tables.append(table_of(root, folder, files))
@@ -92,8 +93,8 @@ def table_of(
     path = PurePosixPath(folder)
     table = Table(folder, len(files), folder=path.name, origin=path.parent.parts)
     names = {file: PurePosixPath(file).name for file in files}
-    loads = [file for file in files if dms.LOAD.fullmatch(names[file])]
-    changes = [file for file in files if dms.CHANGES.fullmatch(names[file])]
+    loads = [file for file in files if DMS_LOAD.match(names[file])]
+    changes = [file for file in files if DMS_CHANGES.match(names[file])]
     if wanted == "dms" or (wanted is None and (loads or changes)):
         foreign = len(files) - len(loads) - len(changes)
         if not loads and not changes:

@@ -20,11 +20,6 @@ from tidemark.discover.table import (
 )
 from tidemark.sampling import Column, Sample
 
-LOAD = re.compile(
-    r"(SEGMENT[0-9A-Z]+_)?LOAD(_\d+_)?[0-9A-F]{1,16}\.(csv|parquet)(\.gz)?", re.IGNORECASE
-)
-CHANGES = re.compile(r"\d{8}-\d{6}\d{1,9}\.(csv|parquet)(\.gz)?", re.IGNORECASE)
-TRANSACTIONS = re.compile(r"CDC_TXN-\d{15,23}\.csv(\.gz)?", re.IGNORECASE)
 _DMS_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}")
 _CHANGE_SEQUENCE = re.compile(r"20\d{33}")
 

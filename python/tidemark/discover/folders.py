@@ -6,14 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from tidemark.discover.dms import CHANGES, LOAD
 from tidemark.errors import ConfigError
+from tidemark.file_names import DMS_CHANGES, DMS_LOAD, SIDE
 
-# Files and folders beside the data, as tidemark.storage, which needs Spark, passes them over.
-_SIDE = re.compile(
-    r"^[._]|\.(dfm|crc|tmp|md)$|\.(keys|headers)\.[a-z.]+$|^awsdms_|^s3_validation_failures$",
-    re.IGNORECASE,
-)
 # A URI that was taken for a path.
 _URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")
 # Folders within a table's folder: dates and numbers, year=2026, p1, full load and changes apart.
@@ -56,7 +51,7 @@ def files_below(root: Path, folder: Path) -> list[str]:
 def _walk(root: Path, folder: Path) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if _SIDE.search(entry.name):
+            if SIDE.search(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(root, Path(entry.path))
@@ -107,7 +102,7 @@ def _joined(found: dict[str, list[str]]) -> Left:
 
 def _is_dms(file: str, *, changes: bool = True) -> bool:
     name = PurePosixPath(file).name
-    return bool(LOAD.fullmatch(name) or (changes and CHANGES.fullmatch(name)))
+    return bool(DMS_LOAD.match(name) or (changes and DMS_CHANGES.match(name)))
 
 
 def _days_in_front(found: dict[str, list[str]]) -> Left:

@@ -1,0 +1,21 @@
+"""What the names of landed files say; both landing and `tidemark discover` go by them."""
+
+import re
+
+# AWS DMS: LOAD and a hexadecimal counter for the full load; the time at which the file was closed
+# for changes. The digits after the seconds are a decimal fraction.
+_DMS_TYPE = r"\.(csv|parquet)(\.gz)?$"
+DMS_LOAD = re.compile(
+    rf"^(SEGMENT[0-9A-Za-z]+_)?LOAD(_\d+_)?[0-9A-F]{{1,16}}{_DMS_TYPE}", re.IGNORECASE
+)
+DMS_CHANGES = re.compile(
+    rf"^(?P<time>\d{{8}}-\d{{6}})(?P<fraction>\d{{1,9}}){_DMS_TYPE}", re.IGNORECASE
+)
+DMS_TRANSACTIONS = re.compile(
+    r"^CDC_TXN-(?P<time>\d{14})(?P<fraction>\d{1,9})\.csv(\.gz)?$", re.IGNORECASE
+)
+# Files and folders that producers and copy tools leave beside the data.
+SIDE = re.compile(
+    r"^[._]|\.(dfm|crc|tmp|md)$|\.(keys|headers)\.[a-z.]+$|^awsdms_|^s3_validation_failures$",
+    re.IGNORECASE,
+)
