@@ -66,9 +66,11 @@ def test_runs_that_are_killed_at_any_point_end_right(tmp_path: Path) -> None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             kills += 1
+            print(f"kill {kills}, lake {lakes}", flush=True)
         else:
             # It has come to its end in spite of all: the next one begins anew.
             assert contents(lake) == expected, f"lake {lakes}, after {kills} kills"
+            print(f"lake {lakes} came to its end, and is right", flush=True)
             lakes += 1
     output, _ = start(tmp_path / str(lakes), "demo").communicate()
     assert "Where to look next" in output
