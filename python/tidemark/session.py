@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shutil
 import sys
 import threading
 import time
@@ -60,7 +61,24 @@ def _start() -> SparkSession:
     for key, value in settings().items():
         builder = builder.config(key, value)
     with _stderr_to(paths.lake_dir() / "spark.log"):
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+    remove_unborn_tables(spark)
+    return spark
+
+
+def remove_unborn_tables(spark: SparkSession) -> None:
+    """Remove what a killed process left of tables that it was about to create.
+
+    Such a folder has no commit and is in no catalog, and yet Delta would refuse to create the
+    table there.
+    """
+    for folder in (paths.lake_dir() / "warehouse").glob("*.db/*"):
+        log = folder / "_delta_log"
+        has_commits = any(log.glob("*.json")) or any(log.glob("*.parquet"))
+        if folder.is_dir() and not has_commits:
+            schema = folder.parent.name.removesuffix(".db")
+            if not spark.catalog.tableExists(f"`{schema}`.`{folder.name}`"):
+                shutil.rmtree(folder)
 
 
 @contextmanager

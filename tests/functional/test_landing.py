@@ -157,3 +157,20 @@ def test_a_run_that_dies_is_made_good_by_the_next(
     ]
     (nothing,) = land(project)
     assert nothing.rows == 0
+
+
+def test_what_a_killed_creation_left_is_removed_and_no_table_is(project: Project) -> None:
+    from tests.conftest import LAKE
+    from tidemark import session
+
+    project.spark.sql("create schema if not exists unborn")
+    project.spark.sql("create table unborn.delta (id int) using delta")
+    project.spark.sql("create table unborn.other using parquet as select 1 as id")
+    left = LAKE / "warehouse/unborn.db/left"
+    (left / "_delta_log").mkdir(parents=True)
+    (left / "part-0.parquet").write_text("not committed")
+    session.remove_unborn_tables(project.spark)
+    assert not left.exists()
+    project.spark.sql("create table unborn.left (id int) using delta")
+    assert project.rows("unborn.other", ["id"]) == [(1,)]
+    assert project.rows("unborn.delta", ["id"]) == []
