@@ -67,18 +67,20 @@ def _start() -> SparkSession:
 
 
 def remove_unborn_tables(spark: SparkSession) -> None:
-    """Remove what a killed process left of tables that it was about to create.
+    """Move away what a killed process left of tables that it was about to create.
 
     Such a folder has no commit and is in no catalog, and yet Delta would refuse to create the
-    table there.
+    table there. It is kept in the lake's folder `left_behind`.
     """
+    aside = paths.lake_dir() / "left_behind"
     for folder in (paths.lake_dir() / "warehouse").glob("*.db/*"):
         log = folder / "_delta_log"
         has_commits = any(log.glob("*.json")) or any(log.glob("*.parquet"))
         if folder.is_dir() and not has_commits:
             schema = folder.parent.name.removesuffix(".db")
             if not spark.catalog.tableExists(f"`{schema}`.`{folder.name}`"):
-                shutil.rmtree(folder)
+                aside.mkdir(exist_ok=True)
+                shutil.move(folder, aside / f"{schema}.{folder.name}.{time.time_ns()}")
 
 
 @contextmanager
