@@ -223,12 +223,11 @@ def _carry_out(
             outcome.new_columns = log.add_columns(spark, feed, outcome.other_columns)
             log.append(feed, events.where(_IS_GOOD), plan, outcome.new_columns)
         if outcome.has_dead_letters:
-            letters = events.unionByName(
-                read.where(F.col("_file").isin(*strictly)), allowMissingColumns=True
-            )
-            _append_dead_letters(
-                letters if strictly else events, feed, plan, refused, run_id, spark
-            )
+            letters = events
+            if strictly:
+                of_strict = read.where(F.col("_file").isin(*strictly))
+                letters = events.unionByName(of_strict, allowMissingColumns=True)
+            _append_dead_letters(letters, feed, plan, refused, run_id, spark)
     finally:
         read.unpersist()
     return outcome

@@ -19,6 +19,8 @@ from tidemark.readers.records import (
     WrongValueError,
     base64_of,
     named,
+    old_keys,
+    others_of,
 )
 
 # Bytes that are not text in the file's encoding become this, which is no character.
@@ -174,49 +176,6 @@ def _binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
             wrong["_reason"][at] = wrong["_reason"][at] or str(error)
             wrong["_column"][at], wrong["_value"][at] = name, text
     return {name: texts, **wrong}
-
-
-def others_of(columns: dict[str, Any]) -> list[dict[str, str] | None]:
-    """For each record its columns that are not declared, without those that are NULL."""
-    rows = zip(*(values.to_pylist() for values in columns.values()), strict=True)
-    names = list(columns)
-    return [
-        {name: text for name, text in zip(names, row, strict=True) if text is not None} or None
-        for row in rows
-    ]
-
-
-def old_keys(found: Records, before: dict[str, Any]) -> list[Records]:
-    """Deletes of the keys that updates changed (rule 9); the updates become inserts."""
-    if "_source_op" not in found.columns:
-        return []
-    ops = list(found.columns["_source_op"].to_pylist())
-    olds = {name: values.to_pylist() for name, values in before.items()}
-    news = {name: _listed(found.columns[name]) for name in before}
-    changed = [
-        at
-        for at, op in enumerate(ops)
-        if op == "U" and any(olds[name][at] not in (None, news[name][at]) for name in before)
-    ]
-    if not changed:
-        return []
-    columns: dict[str, Any] = {
-        name: [values[at] if values[at] is not None else news[name][at] for at in changed]
-        for name, values in olds.items()
-    }
-    for name, values in found.columns.items():
-        if name not in (*columns, "_others", "_raw"):
-            texts = _listed(values)
-            columns[name] = [texts[at] for at in changed]
-    columns["_source_op"] = ["D"] * len(changed)
-    for at in changed:
-        ops[at] = "I"
-    found.columns["_source_op"] = ops
-    return [Records(columns, len(changed))]
-
-
-def _listed(values: Any) -> list[Any]:
-    return values if isinstance(values, list) else list(values.to_pylist())
 
 
 # --- dialects -----------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ import pyarrow.parquet
 
 from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
-from tidemark.readers.csv_files import old_keys, others_of
-from tidemark.readers.records import Records, UnreadableFileError, named
+from tidemark.readers.records import Records, UnreadableFileError, named, old_keys, others_of
 
 MAGIC = b"PAR1"
 
