@@ -69,18 +69,26 @@ def _start() -> SparkSession:
 def remove_unborn_tables(spark: SparkSession) -> None:
     """Move away what a killed process left of tables that it was about to create.
 
-    Such a folder has no commit and is in no catalog, and yet Delta would refuse to create the
-    table there. It is kept in the lake's folder `left_behind`.
+    Such a folder has no commit or the first one alone, no table of the catalog is there, and yet
+    Delta would refuse to create the table. It is kept in the lake's folder `left_behind`. A
+    folder with more commits stays: it is a table that the catalog has lost.
     """
     aside = paths.lake_dir() / "left_behind"
     for folder in (paths.lake_dir() / "warehouse").glob("*.db/*"):
-        log = folder / "_delta_log"
-        has_commits = any(log.glob("*.json")) or any(log.glob("*.parquet"))
-        if folder.is_dir() and not has_commits:
-            schema = folder.parent.name.removesuffix(".db")
-            if not spark.catalog.tableExists(f"`{schema}`.`{folder.name}`"):
-                aside.mkdir(exist_ok=True)
-                shutil.move(folder, aside / f"{schema}.{folder.name}.{time.time_ns()}")
+        commits = len(list((folder / "_delta_log").glob("*.json")))
+        schema = folder.parent.name.removesuffix(".db")
+        if folder.is_dir() and commits <= 1 and not _is_of_a_table(spark, schema, folder):
+            aside.mkdir(exist_ok=True)
+            shutil.move(folder, aside / f"{schema}.{folder.name}.{time.time_ns()}")
+
+
+def _is_of_a_table(spark: SparkSession, schema: str, folder: Path) -> bool:
+    """Whether the catalog has a table there, be it of another name (it was renamed)."""
+    if spark.catalog.tableExists(f"`{schema}`.`{folder.name}`"):
+        return True
+    tables = spark.sql(f"show table extended in `{schema}` like '*'").collect()
+    place = re.compile(rf"^Location: .*{re.escape(folder.as_posix())}/?$", re.MULTILINE)
+    return any(place.search(table.information) for table in tables)
 
 
 @contextmanager

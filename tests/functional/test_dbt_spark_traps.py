@@ -67,7 +67,7 @@ class Lab:
 # What the builds take: all, and then what has something to show in a second and a third one.
 SELECTED = {
     1: ["*"],
-    2: ["kept", "merged", "grows", "py_merge", "*_cars", "people_*", "unknown_column"],
+    2: ["kept", "merged", "seeded", "grows", "py_merge", "*_cars", "people_*", "unknown_column"],
     3: ["merged", "*_cars", "people_*"],
 }
 BROKEN = {"unknown_column", "fails_while_running", "query_fails", "py_wrong_line", "py_late"}
@@ -287,6 +287,12 @@ def test_a_seed_arrives_as_it_was_written(lab: Lab) -> None:
         (3, 'two\nlines "quoted"', "x", -9007199254740993, small, "1969-12-31", None),
         (4, "${spark.sql.session.timeZone} %s", "y", 1, -1, None, "1969-12-31 23:59:59"),
     ]
+
+
+def test_a_seed_is_replaced_in_place(lab: Lab) -> None:
+    commits = lab.rows("describe history traps_made.seeded")
+    created = [operation for commit in commits if "CREATE" in (operation := commit[4])]
+    assert created == ["CREATE OR REPLACE TABLE"] * 2
 
 
 # --- Sizes ------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Files into the change log: each once, whatever happens, and nothing lost."""
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -163,14 +164,25 @@ def test_what_a_killed_creation_left_is_removed_and_no_table_is(project: Project
     from tests.conftest import LAKE
     from tidemark import session
 
-    project.spark.sql("create schema if not exists unborn")
-    project.spark.sql("create table unborn.delta (id int) using delta")
-    project.spark.sql("create table unborn.other using parquet as select 1 as id")
-    left = LAKE / "warehouse/unborn.db/left"
-    (left / "_delta_log").mkdir(parents=True)
-    (left / "part-0.parquet").write_text("not committed")
+    sql, schema = project.spark.sql, LAKE / "warehouse/unborn.db"
+    sql("create schema if not exists unborn")
+    sql("create table unborn.delta (id int) using delta")
+    sql("create table unborn.other using parquet as select 1 as id")
+    sql("create table unborn.renamed (id int) using delta")
+    (schema / "left" / "_delta_log").mkdir(parents=True)
+    (schema / "left" / "part-0.parquet").write_text("not committed")
+    # Killed between the first commit and the catalog.
+    shutil.copytree(schema / "renamed", schema / "committed")
+    # A table that the catalog has lost.
+    sql("create table unborn.lost (id int) using delta")
+    sql("insert into unborn.lost values (1)")
+    shutil.copytree(schema / "lost", schema / "kept")
+    sql("alter table unborn.renamed rename to unborn.other_name")
+    folders = {folder.name for folder in schema.iterdir()}
     session.remove_unborn_tables(project.spark)
-    assert not left.exists()
-    project.spark.sql("create table unborn.left (id int) using delta")
+    assert folders - {folder.name for folder in schema.iterdir()} == {"left", "committed"}
+    assert [*(LAKE / "left_behind").glob("unborn.left.*/part-0.parquet")]
+    sql("create table unborn.left (id int) using delta")
+    sql("create table unborn.committed (id int) using delta")
     assert project.rows("unborn.other", ["id"]) == [(1,)]
-    assert project.rows("unborn.delta", ["id"]) == []
+    assert project.rows("unborn.delta", ["id"]) == project.rows("unborn.other_name", ["id"]) == []
