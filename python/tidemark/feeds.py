@@ -102,6 +102,7 @@ class Feed:
     exclude_columns: tuple[str, ...] = ()
     delete_when: str | None = None
     truncate_when: str | None = None
+    checks: tuple[tuple[str, str], ...] = ()
     ignore_null_updates: bool | tuple[str, ...] = False
     changed_columns: str | None = None
     unavailable_value: str | None = None
@@ -130,14 +131,14 @@ class Feed:
     complete_marker: str | None = None
 
     @property
+    def log(self) -> str:
+        """The change log's name, as SQL writes it."""
+        return f"`{self.schema}`.`{self.table}`"
+
+    @property
     def name(self) -> str:
         """`source.table`, as people and dbt's selectors write it."""
         return f"{self.source}.{self.table}"
-
-    @property
-    def log(self) -> str:
-        """The change log's name in the catalog."""
-        return f"{self.schema}.{self.table}"
 
     @property
     def column_names(self) -> list[str]:
@@ -322,6 +323,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         exclude_columns=_names(settings.get("exclude_columns")),
         delete_when=settings.get("delete_when"),
         truncate_when=settings.get("truncate_when"),
+        checks=_pairs(settings.get("checks")),
         ignore_null_updates=_all_or_names(settings.get("ignore_null_updates")),
         changed_columns=settings.get("changed_columns"),
         unavailable_value=settings.get("unavailable_value", UNAVAILABLE if is_debezium else None),
@@ -407,6 +409,8 @@ def _check_choices(check: _Check, settings: Mapping[str, Any], known: set[str]) 
             check.one_of("operations: the operation", each, OPERATIONS)
     else:
         check.problems.append("operations must be a mapping such as {N: I, X: skip}.")
+    if not isinstance(settings.get("checks") or {}, Mapping):
+        check.problems.append("checks must be a mapping such as {price_is_positive: price > 0}.")
     if settings.get("status_column") in known:
         check.problems.append(
             f"status_column '{settings['status_column']}' says what a row does: do not list it "

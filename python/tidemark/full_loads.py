@@ -95,7 +95,7 @@ def _first_shrunken(
     spark: SparkSession, feed: Feed, good: DataFrame, confirmed: Collection[str]
 ) -> dict[str, str]:
     """The first extract, in order, that deletes too much, and why; empty when none does."""
-    log = spark.table(f"`{feed.schema}`.`{feed.table}`")
+    log = spark.table(feed.log)
     truncates = log.where("_is_delete and _op = 'T'")
     known = truncates.selectExpr("_file_at", "_file as _extract").distinct().collect()
     new = good.select(*_EXTRACT).distinct().collect()
@@ -186,7 +186,7 @@ def in_their_generation(
     does a file with the rows that it had, rows that were refused before, and a file version that
     is read again.
     """
-    log = spark.table(f"`{feed.schema}`.`{feed.table}`").where(f"_load_id < {plan.load_id}")
+    log = spark.table(feed.log).where(f"_load_id < {plan.load_id}")
     last = log.where("_is_delete and _op = 'T' and _position = 0")
     micros = last.selectExpr("unix_micros(max(_file_at)) as at").collect()[0]["at"]
     started_at = None if micros is None else files.EPOCH + timedelta(microseconds=micros)

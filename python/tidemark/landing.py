@@ -17,14 +17,11 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import files, full_loads, ledger, log, macros, readers, session
+from tidemark import files, full_loads, ledger, log, macros, problems, readers, session
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
 from tidemark.storage import LandingFolder
-
-OPERATIONS = ("I", "U", "D")
-LOAD_OPERATIONS = ("I",)
 
 
 class TableFailedError(TidemarkError):
@@ -199,8 +196,7 @@ def _carry_out(
         return outcome
     read = _events(spark, feed, root, readable, plan.load_id).persist()
     try:
-        _refuse_too_many(feed, read)
-        strictly = _strictly(feed, read)
+        strictly = _refused_for_bad_records(feed, read)
         refused |= strictly
         events = read.where(~F.col("_file").isin(*strictly)) if strictly else read
         if feed.is_full_extract:
@@ -284,7 +280,7 @@ def _copies(
     ).collect()[0]
     copies = counted.rows - counted.contents
     if not is_in_order and counted.rows:
-        known = spark.table(f"`{feed.schema}`.`{feed.table}`").where(
+        known = spark.table(feed.log).where(
             (F.col("_load_id") < plan.load_id)
             & F.col("_changed_at").between(F.lit(counted.first), F.lit(counted.last))
         )
@@ -297,36 +293,32 @@ def _copies(
     return int(copies)
 
 
-def _refuse_too_many(feed: Feed, read: DataFrame) -> None:
-    """Raise TableFailedError when more than `max_rejected_share` of the records are bad."""
-    if feed.max_rejected_share >= 1:
-        return
+def _refused_for_bad_records(feed: Feed, read: DataFrame) -> dict[str, str]:
+    """Why files are refused whole by a feed that is strict.
+
+    Raises TableFailedError when more than `max_rejected_share` of all records are bad.
+    """
+    if not feed.strict and feed.max_rejected_share >= 1:
+        return {}
     records = read.where("_position is not null and _skipped is null")
-    counted = records.selectExpr("count(*) as records", "count(_reason) as bad").collect()[0]
-    if counted.bad > feed.max_rejected_share * counted.records:
+    counted = (
+        records.groupBy("_file")
+        .agg(F.count("*").alias("records"), F.count("_reason").alias("bad"))
+        .collect()
+    )
+    bad, total = sum(row.bad for row in counted), sum(row.records for row in counted)
+    if bad > feed.max_rejected_share * total:
         some = records.where("_reason is not null").limit(3).collect()
         told = "; ".join(f"{row._file}, record {row._position}: {row._reason}" for row in some)
         raise TableFailedError(
-            f"{counted.bad} of {counted.records} records are bad, which is more than "
+            f"{bad} of {total} records are bad, which is more than "
             f"max_rejected_share {feed.max_rejected_share:g}: nothing of them landed. "
             f"Such as {told}"
         )
-
-
-def _strictly(feed: Feed, read: DataFrame) -> dict[str, str]:
-    """Why files are refused whole by a feed that is strict."""
-    if not feed.strict:
-        return {}
-    counted = (
-        read.where("_position is not null and _skipped is null")
-        .groupBy("_file")
-        .agg(F.count("*").alias("records"), F.count("_reason").alias("bad"))
-        .where("bad > 0")
-        .collect()
-    )
     return {
         row["_file"]: f"{row.bad} of its {row.records} records are bad, and the feed is strict"
         for row in counted
+        if feed.strict and row.bad
     }
 
 
@@ -338,7 +330,7 @@ def _not_landed_before(
         return events
     place = ["_file", "_position", "_op"]
     known = (
-        spark.table(f"`{feed.schema}`.`{feed.table}`")
+        spark.table(feed.log)
         .where(F.col("_load_id").isin(*plan.earlier_loads))
         .where(F.col("_file").isin(*plan.read_before))
         .select(*place)
@@ -433,7 +425,7 @@ def _read(
         .withColumn("_load_id", F.lit(load_id).cast("bigint"))
         .withColumn("_landed_at", F.current_timestamp())
         .withColumn("_is_delete", F.coalesce(F.col("_op").isin("D", "T"), F.lit(False)))
-        .withColumn("_problem", F.coalesce(*_problems(feed, kind, too_late)))
+        .withColumn("_problem", F.coalesce(*problems.of(feed, kind, too_late)))
         .withColumn("_raw", F.when(F.col("_position").isNotNull(), _raw(feed, kind)))
         .select(
             *columns,
@@ -476,13 +468,22 @@ def _with_operation(records: DataFrame, feed: Feed, kind: str) -> DataFrame:
 
 
 def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
-    """The records with `_deletes` and `_truncates`: the declared conditions on the typed columns.
+    """The records with what the declared conditions on the typed columns say of them.
 
-    Raises ConfigError when a condition is not SQL that Spark understands.
+    `_deletes` and `_truncates` are true or false, `_failed` is the name of the first of the
+    feed's `checks` that is false. Raises ConfigError when a condition is not SQL that Spark
+    understands.
     """
-    conditions = {"_deletes": feed.delete_when, "_truncates": feed.truncate_when}
-    if not any(conditions.values()):
-        return records.withColumns({name: F.lit(False) for name in conditions})
+    conditions = {
+        "_deletes": ("delete_when", feed.delete_when),
+        "_truncates": ("truncate_when", feed.truncate_when),
+        **{f"_check_{at}": (f"check {name}", sql) for at, (name, sql) in enumerate(feed.checks)},
+    }
+    if not any(sql for _, sql in conditions.values()):
+        no = F.lit(False)
+        return records.withColumns(
+            {"_deletes": no, "_truncates": no, "_failed": F.lit(None).cast("string")}
+        )
     names = feed.column_names
     others = [f"`{name}`" for name in records.columns if name not in names]
     found = records.select(
@@ -490,93 +491,22 @@ def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
         F.struct(*[f"`{name}`" for name in names]).alias("_texts"),
         *[F.expr(macros.cast_text(f"`{c.name}`", c.type)).alias(c.name) for c in feed.columns],
     )
-    for name, condition in conditions.items():
+    for name, (setting, condition) in conditions.items():
         try:
-            holds = F.expr(f"coalesce({condition}, false)") if condition else F.lit(False)
+            # As in a CHECK of SQL, what is unknown passes.
+            unknown = "true" if name.startswith("_check_") else "false"
+            holds = F.expr(f"coalesce({condition}, {unknown})") if condition else F.lit(False)
             found = found.withColumn(name, holds)
         except AnalysisException as error:
             raise ConfigError(
-                f"{feed.declared_in}, {feed.name}: {name[1:-1]}_when '{condition}' is no condition "
+                f"{feed.declared_in}, {feed.name}: {setting} '{condition}' is no condition "
                 f"on the columns {', '.join(names)}: {session.readable(error)}"
             ) from error
-    return found.select(*others, *conditions, "_texts.*")
-
-
-def _problem(
-    when: SparkColumn, column: str | None, value: SparkColumn, reason: SparkColumn
-) -> SparkColumn:
-    return F.when(
-        when,
-        F.struct(
-            F.lit(column).cast("string").alias("column"),
-            value.cast("string").alias("value"),
-            reason.alias("reason"),
-        ),
-    )
-
-
-def _problems(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
-    """What can be wrong with a record, in the order in which it is told."""
-    nothing = F.lit(None)
-    known = F.struct(
-        F.col("_column").alias("column"),
-        F.col("_value").alias("value"),
-        F.col("_reason").alias("reason"),
-    )
-    # Of a delete no other column is read.
-    is_read = F.col("_column").isNull() | F.col("_column").isin(*feed.key, *feed.sequence_columns)
-    is_told = F.col("_reason").isNotNull() & (is_read | ~F.col("_is_delete"))
-    problems = [F.when(is_told, known)]
-    allowed: tuple[str, ...] = OPERATIONS if kind == "changes" else LOAD_OPERATIONS
-    if feed.format == "debezium":
-        allowed = (*OPERATIONS, "R", "T")
-    allowed = (*allowed, *(meant for _, meant in feed.operations if meant not in allowed))
-    op = F.col("_told")
-    if not feed.is_full_extract:
-        is_unknown = ~op.isin(*allowed)
-        if feed.needs_op(kind) or feed.format == "debezium":
-            is_unknown = op.isNull() | is_unknown
-        is_unknown = is_unknown & ~F.col("_deletes") & ~F.col("_truncates")
-        unknown = F.lit(f"unknown operation: one of {', '.join(allowed)} was expected")
-        problems.append(_problem(is_unknown, feed.op_column or "op", F.col("_source_op"), unknown))
-    is_truncate = F.coalesce(F.col("_op") == "T", F.lit(False))
-    for name in (*feed.key, *(feed.sequence_columns if kind == "changes" else ())):
-        what = "key" if name in feed.key else "sequence"
-        lacks = F.col(f"`{name}`").isNull()
-        # A truncate is of no key; a full load is older than every change.
-        lacks = lacks & ~(is_truncate if what == "key" else F.col("_is_initial"))
-        problems.append(_problem(lacks, name, nothing, F.lit(f"{what} column is NULL")))
-    time_column = feed.timestamp_column or "time of the change"
-    no_time = F.col("_source_time").isNotNull() & F.col("_told_at").isNull()
-    if feed.timestamp_column:
-        no_time = no_time | F.col("_source_time").isNull()
-    problems.append(_problem(no_time, time_column, F.col("_source_time"), F.lit("not a timestamp")))
-    is_update = F.coalesce(F.col("_op") == "U", F.lit(False))
-    for declared in feed.columns:
-        text = F.col(f"`{declared.name}`")
-        fits = F.expr(macros.cast_text(f"`{declared.name}`", declared.type)).isNotNull()
-        wrong = text.isNotNull() & ~fits
-        # A delete may carry only its key: its other columns are never read.
-        if declared.name not in (*feed.key, *feed.sequence_columns):
-            wrong = wrong & ~F.coalesce(F.col("_is_delete"), F.lit(False))
-            if feed.unavailable_value:
-                wrong = wrong & ~(is_update & (text == feed.unavailable_value))
-        problems.append(_problem(wrong, declared.name, text, F.lit(f"not a {declared.type}")))
-    if feed.changed_columns:
-        listed = macros.names_in_list(f"`{feed.changed_columns}`")
-        names = ", ".join(f"'{name.lower()}'" for name in feed.column_names)
-        unknown = F.expr(f"coalesce(size(array_except({listed}, array({names}))) > 0, false)")
-        reason = F.lit("names a column that is not declared")
-        text = F.col(f"`{feed.changed_columns}`")
-        problems.append(_problem(is_update & unknown, feed.changed_columns, text, reason))
-    if too_late:
-        is_late = (F.col("_changed_at") < F.lit(too_late)) & F.lit(kind == "changes")
-        reason = F.lit(
-            f"changed more than {feed.lateness} before the newest change known (lateness)"
-        )
-        changed_at = F.col("_changed_at").cast("string")
-        problems.append(_problem(is_late, feed.timestamp_column, changed_at, reason))
-    return problems
+    failed = [
+        F.when(~F.col(f"_check_{at}"), F.lit(name)) for at, (name, _) in enumerate(feed.checks)
+    ]
+    found = found.withColumn("_failed", F.coalesce(F.lit(None).cast("string"), *failed))
+    return found.select(*others, "_deletes", "_truncates", "_failed", "_texts.*")
 
 
 def _too_late(spark: SparkSession, feed: Feed, load_id: int) -> datetime | None:
@@ -585,7 +515,7 @@ def _too_late(spark: SparkSession, feed: Feed, load_id: int) -> datetime | None:
         return None
     row = spark.sql(
         f"select unix_micros(max(_changed_at) - interval {feed.lateness}) as at "
-        f"from `{feed.schema}`.`{feed.table}` where not _is_initial and _load_id < {load_id}"
+        f"from {feed.log} where not _is_initial and _load_id < {load_id}"
     ).collect()[0]
     return None if row["at"] is None else files.EPOCH + timedelta(microseconds=row["at"])
 

@@ -44,10 +44,7 @@ def create(spark: SparkSession, feed: Feed) -> None:
     own = [f"{name} {data_type}" for name, data_type in COLUMNS.items()]
     columns = ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
     # Deletes in files of their own: they are a table's tombstones, and looked up as such.
-    spark.sql(
-        f"create table `{feed.schema}`.`{feed.table}` ({columns}) using delta "
-        "partitioned by (_is_delete)"
-    )
+    spark.sql(f"create table {feed.log} ({columns}) using delta partitioned by (_is_delete)")
 
 
 def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
@@ -55,7 +52,7 @@ def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
     declared = {name.lower() for name in feed.column_names}
     found = [
         Column(column.name, column.metadata["comment"].removeprefix(_FOUND), False)
-        for column in spark.table(f"`{feed.schema}`.`{feed.table}`").schema
+        for column in spark.table(feed.log).schema
         if column.name.lower() not in declared
         and column.metadata.get("comment", "").startswith(_FOUND)
     ]
@@ -67,8 +64,7 @@ def add_columns(spark: SparkSession, feed: Feed, found: Iterable[str]) -> list[s
     new = _types(found)
     for name, data_type in new.items():
         spark.sql(
-            f"alter table `{feed.schema}`.`{feed.table}` "
-            f"add column (`{name}` string comment '{_FOUND}{data_type}')"
+            f"alter table {feed.log} add column (`{name}` string comment '{_FOUND}{data_type}')"
         )
     return [f"{name} {data_type}" for name, data_type in new.items()]
 
@@ -86,7 +82,7 @@ def append(feed: Feed, events: DataFrame, plan: Plan, new_columns: Iterable[str]
         .option("txnAppId", f"tidemark/{feed.name}")
         .option("txnVersion", plan.load_id)
         .option("mergeSchema", "true")
-        .saveAsTable(f"`{feed.schema}`.`{feed.table}`")
+        .saveAsTable(feed.log)
     )
 
 

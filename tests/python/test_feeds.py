@@ -30,7 +30,7 @@ def declared(**feed: Any) -> Feed:
 
 def test_a_default_dms_feed_needs_two_settings() -> None:
     feed = declared()
-    assert (feed.name, feed.log, feed.path) == ("shop.orders", "log_shop.orders", "shop/orders")
+    assert (feed.name, feed.log, feed.path) == ("shop.orders", "`log_shop`.`orders`", "shop/orders")
     assert (feed.key, feed.header, feed.op_in_load) == (("id",), "none", False)
 
 

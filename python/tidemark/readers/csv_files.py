@@ -1,6 +1,5 @@
 """CSV files to records: Arrow's reader, one file at a time."""
 
-import codecs
 import csv
 import io
 import re
@@ -20,42 +19,14 @@ from tidemark.readers.records import (
     base64_of,
     named,
     old_keys,
-    others_of,
 )
+from tidemark.readers.texts import WRONG, bad_text, text_of
 
-# Bytes that are not text in the file's encoding become this, which is no character.
-_WRONG = "\ufdd0"
-codecs.register_error("tidemark", lambda error: (_WRONG, error.end))  # type: ignore[attr-defined]
 # Stands for a delimiter of several characters: Arrow knows single ones only.
 _UNIT = "\x1f"
 csv.field_size_limit((1 << 31) - 1)
 _WRONG_VALUE = ("_reason", "_column", "_value")
 _RECORD = re.compile(r'(?:"(?:[^"]|"")*"|[^"\n])+')
-_MAGIC = {b"PAR1": "Parquet", b"Obj\x01": "Avro", b"PK\x03\x04": "a zip archive"}
-
-
-def text_of(content: bytes, feed: Feed) -> str:
-    """The file's text; what is none becomes a character that `bad_text` finds.
-
-    Raises UnreadableFileError for a file of another type.
-    """
-    for magic, what in _MAGIC.items():
-        if content.startswith(magic):
-            raise UnreadableFileError(f"not a text file: it is {what}")
-    if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and "16" not in feed.encoding:
-        raise UnreadableFileError("not a text file in utf-8: it is UTF-16, see encoding")
-    try:
-        text = content.decode(feed.encoding)
-    except UnicodeDecodeError:
-        text = content.decode(feed.encoding, "tidemark")
-    return text.removeprefix("\ufeff")
-
-
-def bad_text(value: str, feed: Feed) -> str | None:
-    """Why a text cannot be taken; None when it can."""
-    if _WRONG in value:
-        return f"not {feed.encoding}"
-    return "holds a NUL character" if "\x00" in value else None
 
 
 def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
@@ -116,16 +87,8 @@ def _records(
     names: Names,
     feed: Feed,
 ) -> Records:
-    columns: dict[str, Any] = {name: good[at] for at, name in names.declared.items()}
+    columns = names.columns(lambda at: good[at])
     columns["_position"] = list(positions)
-    if names.op is not None:
-        columns["_source_op"] = good[names.op]
-    if names.time is not None:
-        columns["_source_time"] = good[names.time]
-    if names.others:
-        columns["_others"] = others_of(
-            {f"{name} string": good[at] for at, name in names.others.items()}
-        )
     reasons = _reasons(good, feed)
     if reasons:
         columns["_reason"] = reasons
@@ -150,7 +113,7 @@ def _reasons(good: pa.Table, feed: Feed) -> list[str | None] | None:
     """Why each record cannot be taken, when there is one such."""
     is_bad = None
     for column in good.columns:
-        found = pc.match_substring_regex(column, f"{_WRONG}|\\x00")
+        found = pc.match_substring_regex(column, f"{WRONG}|\\x00")
         is_bad = found if is_bad is None else pc.or_kleene(is_bad, found)
     if is_bad is None or not pc.any(is_bad).as_py():
         return None

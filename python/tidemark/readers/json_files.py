@@ -6,9 +6,9 @@ from typing import Any
 
 from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
-from tidemark.readers.csv_files import bad_text, text_of
 from tidemark.readers.documents import Broken, Number
 from tidemark.readers.records import Records, UnreadableFileError
+from tidemark.readers.texts import bad_text, text_of
 
 
 def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
-from tidemark.readers.records import Records, UnreadableFileError, named, old_keys, others_of
+from tidemark.readers.records import Records, UnreadableFileError, named, old_keys
 
 MAGIC = b"PAR1"
 
@@ -43,21 +43,10 @@ def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
     ):
         return documents.records(_documents(table), feed)
     names = named(table.column_names, feed, kind)
-    columns: dict[str, Any] = {
-        name: text_of(table.column(at)) for at, name in names.declared.items()
-    }
+    columns = names.columns(
+        lambda at: text_of(table.column(at)), lambda at: spark_type(table.column(at).type)
+    )
     columns["_position"] = list(range(1, table.num_rows + 1))
-    if names.op is not None:
-        columns["_source_op"] = text_of(table.column(names.op))
-    if names.time is not None:
-        columns["_source_time"] = text_of(table.column(names.time))
-    if names.others:
-        columns["_others"] = others_of(
-            {
-                f"{name} {spark_type(table.column(at).type)}": text_of(table.column(at))
-                for at, name in names.others.items()
-            }
-        )
     found = Records(columns, table.num_rows)
     if names.before:
         before = {name: text_of(table.column(at)) for at, name in names.before.items()}

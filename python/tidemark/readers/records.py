@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,6 +168,20 @@ class Names:
     op: int | None = None
     time: int | None = None
     before: dict[int, str] = field(default_factory=dict)
+
+    def columns(
+        self, column: Callable[[int], Any], type_of: Callable[[int], str] = lambda at: "string"
+    ) -> dict[str, Any]:
+        """The columns of the records; `column` gives the file's one at a place, as text."""
+        found = {name: column(at) for at, name in self.declared.items()}
+        if self.op is not None:
+            found["_source_op"] = column(self.op)
+        if self.time is not None:
+            found["_source_time"] = column(self.time)
+        if self.others:
+            others = {f"{name} {type_of(at)}": column(at) for at, name in self.others.items()}
+            found["_others"] = others_of(others)
+        return found
 
 
 def named(found: Sequence[str], feed: Feed, kind: str, *, is_whole: bool = True) -> Names:
