@@ -1,7 +1,7 @@
 # What there is to do: `make help`. Everything runs from one virtual environment, .venv.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run docs lint test test-all bench lock clean
+.PHONY: help setup demo demo-all run docs lint test test-all bench lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
@@ -28,6 +28,9 @@ setup: .venv/ready ## Install what is needed: Python packages, jars, dbt package
 
 demo: setup ## Two days of sample changes become tables
 	@$(BIN)/tidemark demo
+
+demo-all: setup ## The same with every domain in examples/ (about ten minutes)
+	@$(BIN)/tidemark demo --all
 
 run: setup ## Land new files and build what depends on them
 	@$(BIN)/tidemark run

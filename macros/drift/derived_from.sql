@@ -10,10 +10,18 @@
     {%- if execute and is_incremental() -%}
         {%- set known = _known_derivation(this) -%}
         {%- set drifted = [] -%}
-        {%- for name in (known if known is none else now) or [] if known.get(name) != now[name] -%}
-            {%- do drifted.append(
-                name ~ ' was ' ~ (known.get(name) or 'not set') ~ ' and is now ' ~ (now[name] or 'not set')
-            ) -%}
+        {%- set there = adapter.get_columns_in_relation(this) | map(attribute='name') | list -%}
+        {%- for name in (known if known is none else now) or [] -%}
+            {%- set was, is = known.get(name), now[name] -%}
+            {%- if name == 'partial rows' -%}
+                {%- set was, is = _partial_that_differ(was or {}, is, there, feed) -%}
+            {%- elif name == 'columns left out' -%}
+                {#- A column that the table never had is not missed. -#}
+                {%- set was, is = was or [], is | select('in', (was or []) + there) | list -%}
+            {%- endif -%}
+            {%- if was != is -%}
+                {%- do drifted.append(name ~ ' was ' ~ _as_text(was) ~ ' and is now ' ~ _as_text(is)) -%}
+            {%- endif -%}
         {%- endfor -%}
         {%- if drifted -%}
             {%- do exceptions.raise_compiler_error(
@@ -41,18 +49,41 @@
     {%- for name in feed.columns if name not in feed.kept -%}
         {%- do left_out.append(name) -%}
     {%- endfor -%}
-    {%- set partial = [] -%}
-    {%- for name, condition in feed.partial.items() -%}
-        {%- do partial.append(name ~ ' if ' ~ condition) -%}
+    {%- set partial = {} -%}
+    {%- for name in feed.columns if feed.partial -%}
+        {%- set condition = feed.partial.get(name, '') | replace("'", '') | replace('`', '') -%}
+        {%- do partial.update({name: condition}) -%}
     {%- endfor -%}
     {%- set derivation = {
         'key': key | join(', '),
         'sequence': sequence | join(', ') or ('place in the source' if feed.is_placed else 'place in the files'),
-        'columns left out': left_out | sort | join(', '),
-        'partial rows': partial | join(', ') | replace("'", '') | replace('`', ''),
+        'columns left out': left_out | sort,
+        'partial rows': partial,
     } -%}
     {%- do derivation.update(settings) -%}
     {%- do return(derivation) -%}
+{%- endmacro -%}
+
+
+{#
+    Of what was and is told of partial rows, that on which the two do not agree. A column that
+    came after the table was made is not among what was: its rows are all derived alike.
+#}
+{%- macro _partial_that_differ(was, is, there, feed) -%}
+    {%- set before, after = [], [] -%}
+    {%- for name in feed.columns if name in was or (not was and name in there) -%}
+        {%- set old, new = was.get(name, ''), is.get(name, '') -%}
+        {%- if old != new -%}
+            {%- if old -%}{%- do before.append(name ~ ' if ' ~ old) -%}{%- endif -%}
+            {%- if new -%}{%- do after.append(name ~ ' if ' ~ new) -%}{%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return([before, after]) -%}
+{%- endmacro -%}
+
+
+{%- macro _as_text(value) -%}
+    {%- do return((value if value is string else value | join(', ')) or 'not set') -%}
 {%- endmacro -%}
 
 

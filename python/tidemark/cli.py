@@ -78,7 +78,14 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("--delimiter", help="default: told by the files")
     add.set_defaults(run=_add)
 
-    demo = commands.add_parser("demo", help="two days of sample changes, step by step")
+    demo = commands.add_parser("demo", help="sample changes of two or three days, step by step")
+    demo.add_argument(
+        "domains",
+        metavar="DOMAIN",
+        nargs="*",
+        help="a folder of examples/ (default: insurance inventory)",
+    )
+    demo.add_argument("--all", action="store_true", help="all of them")
     demo.set_defaults(run=_demo)
     return parser
 
@@ -164,7 +171,7 @@ def _add(options: argparse.Namespace) -> None:
 def _demo(options: argparse.Namespace) -> None:
     from tidemark import demo
 
-    demo.run()
+    demo.run(options.domains, all_of_them=options.all)
 
 
 if __name__ == "__main__":

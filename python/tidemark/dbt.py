@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,18 +67,47 @@ def as_part_of(run_id: str) -> Iterator[None]:
             del os.environ[name]
 
 
+def idle(manifest: Any, with_files: Sequence[str]) -> list[str]:
+    """Selectors of the sources, models and snapshots that only feeds without any file concern.
+
+    `with_files` are the other feeds. What depends on one of those, all that this reads, and
+    what reads no feed at all, are not idle.
+    """
+    sources = {
+        unique_id: f"{source.source_name}.{source.name}"
+        for unique_id, source in manifest.sources.items()
+        if feeds_of([source.to_dict()])
+    }
+    active = [unique_id for unique_id, name in sources.items() if name in with_files]
+    needed = _reached(manifest.parent_map, _reached(manifest.child_map, active))
+    waiting = _reached(manifest.child_map, sources.keys() - set(active)) - needed
+    nodes = (manifest.nodes.get(unique_id) for unique_id in waiting)
+    models = {node.name for node in nodes if node and node.resource_type in ("model", "snapshot")}
+    return sorted(models | {f"source:{sources[each]}" for each in waiting & sources.keys()})
+
+
+def _reached(edges: Mapping[str, Sequence[str]], start: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    ahead = list(start)
+    while ahead:
+        node = ahead.pop()
+        if node not in found:
+            found.add(node)
+            ahead += edges.get(node, ())
+    return found
+
+
 def build(
     run_id: str, select: Sequence[str] = (), exclude: Sequence[str] = (), *, quiet: bool = False
 ) -> None:
-    """`dbt build`, of everything, or of what depends on the feeds to select.
+    """`dbt build`, of everything, or of what `select` gives without what `exclude` does.
 
-    What depends on the feeds to exclude is not built. Raises BuildError with the names of what
-    failed.
+    Both are lists of dbt's selectors. Raises BuildError with the names of what failed.
     """
     arguments = (["--quiet"] if quiet else []) + ["build"]
-    for option, feeds in (("--select", select), ("--exclude", exclude)):
-        if feeds:
-            arguments += [option, *(f"source:{name}+" for name in feeds)]
+    for option, selectors in (("--select", select), ("--exclude", exclude)):
+        if selectors:
+            arguments += [option, *selectors]
     with as_part_of(run_id):
         result = invoke(arguments)
     if result.success:

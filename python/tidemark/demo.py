@@ -1,63 +1,97 @@
-"""`make demo`: the samples arrive in two days, and the tables follow."""
+"""The demo: the sample files of one or more domains arrive day by day, and the tables follow."""
 
 import os
 import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 from tidemark import paths, query, runs
+from tidemark.errors import ConfigError
 
-POLICIES = (
-    "select policy_id, expiry_date, region_name, insured_value, flood_coverage "
-    "from current.cur_insurance__policies "
-    "where policy_id in (100462, 100463, 100475, 110001, 110002) order by policy_id"
-)
-PRODUCTS = (
-    "select product_id, product_name, quantity_available, last_update_time "
-    "from current.cur_inventory__products where product_id in (102, 103) order by product_id"
-)
-COUNT = "select count(*) as policies from current.cur_insurance__policies"
-HISTORY = (
-    "select policy_id, insured_value, valid_from, valid_to, is_current, version_number "
-    "from history.hist_insurance__policies where policy_id = 100463 order by valid_from"
-)
+USUAL = ("insurance", "inventory")
 REJECTED = (
-    "select file, position as row, column, value, reason from tidemark.dead_letter "
-    "where source_name in ('insurance', 'inventory') order by at, file, position"
+    "select source_name as source, regexp_extract(file, '[^/]+$', 0) as file, position as row, "
+    "column, value, reason from tidemark.dead_letter "
+    "where source_name in ({sources}) order by at, file, position"
 )
 
 
-def run() -> None:
-    """Play both days, showing the same rows after each."""
+@dataclass(frozen=True)
+class Tour:
+    """A domain's tour, from examples/<domain>/tour.yml: what happens by day, and what to show.
+
+    `shows` are titles and queries for the end of each day, `at_the_end` for that of the last.
+    """
+
+    domain: str
+    scenario: str
+    story: str
+    days: Mapping[int, str]
+    shows: Mapping[str, str]
+    look_at: str
+    at_the_end: Mapping[str, str] = field(default_factory=dict)
+
+
+def tours() -> dict[str, Tour]:
+    """All tours, by domain."""
+    files = sorted((paths.project_dir() / "examples").glob("*/tour.yml"))
+    return {
+        file.parent.name: Tour(file.parent.name, **yaml.safe_load(file.read_text()))
+        for file in files
+    }
+
+
+def run(domains: Sequence[str] = (), *, all_of_them: bool = False) -> None:
+    """Play the days of some domains, showing the same rows after each.
+
+    Raises ConfigError for a domain that there is no tour of.
+    """
+    known = tours()
+    for domain in domains:
+        if domain not in known:
+            raise ConfigError(f"There is no tour of {domain}: use one of {', '.join(known)}.")
+    chosen = [known[domain] for domain in (known if all_of_them else domains or USUAL)]
     # The samples stay out of the folder where the user's own files arrive.
     os.environ.setdefault("TIDEMARK_LANDING", str(paths.lake_dir() / "landing"))
-    print(
-        "Tidemark demo: insurance policies and product inventory, as AWS DMS would write them.\n"
-        f"The files arrive in {paths.landing_dir()}, the tables are kept in {paths.lake_dir()}."
-    )
-    _day(1, "the full load of both tables")
-    _day(2, "inserts, updates, a delete, two changes of one key, and a broken row")
-    _show("The history of policy 100463, whose insured value changed", HISTORY)
-    _show("What could not be taken, and why", REJECTED)
+    print("Tidemark demo")
+    for tour in chosen:
+        print(f"  {tour.domain}: {tour.story} ({tour.scenario}).")
+    print(f"The files arrive in {paths.landing_dir()}, the tables are kept in {paths.lake_dir()}.")
+    for day in sorted({day for tour in chosen for day in tour.days}):
+        _day(day, [tour for tour in chosen if day in tour.days])
+    for tour in chosen:
+        _show(tour.at_the_end)
+    sources = ", ".join(f"'{tour.domain}'" for tour in chosen)
+    _show({"What could not be taken, and why": REJECTED.format(sources=sources)})
+    others = " ".join(domain for domain in known if domain not in {tour.domain for tour in chosen})
     print(
         "\nWhere to look next\n"
-        '  .venv/bin/tidemark sql "select * from marts.agg_exposure_by_region"\n'
-        "  .venv/bin/tidemark docs      every table, column and test, with its lineage\n"
+        + "".join(f'  .venv/bin/tidemark sql "{tour.look_at}"\n' for tour in chosen)
+        + (f"  .venv/bin/tidemark demo      more of them: {others}\n" if others else "")
+        + "  .venv/bin/tidemark docs      every table, column and test, with its lineage\n"
         "  models/                      the SQL, in the order in which the data flows\n"
         "  README.md                    add a table of your own in a minute"
     )
 
 
-def _day(number: int, what: str) -> None:
-    print(f"\n=== Day {number}: {what}")
-    arrived = _arrive(paths.project_dir() / "examples" / f"day{number}", paths.landing_dir())
+def _day(number: int, those: Iterable[Tour]) -> None:
+    print(f"\n=== Day {number}")
+    arrived = 0
+    those = list(those)
+    for tour in those:
+        print(f"  {tour.domain}: {tour.days[number]}")
+        samples = paths.project_dir() / "examples" / tour.domain / f"day{number}"
+        arrived += arrive(samples, paths.landing_dir())
     print(f"{arrived} new files arrived." if arrived else "No file arrived that was not there.")
     runs.run(quiet=True)
-    _show("Policies", POLICIES)
-    _show("How many policies", COUNT)
-    _show("Products 102 and 103", PRODUCTS)
+    for tour in those:
+        _show(tour.shows)
 
 
-def _arrive(samples: Path, landing: Path) -> int:
+def arrive(samples: Path, landing: Path) -> int:
     """Copy the samples that are not in the landing folder yet; gives how many."""
     arrived = 0
     for sample in sorted(file for file in samples.rglob("*") if file.is_file()):
@@ -69,5 +103,6 @@ def _arrive(samples: Path, landing: Path) -> int:
     return arrived
 
 
-def _show(title: str, statement: str) -> None:
-    print(f"\n{title}\n{query.as_table(query.rows(statement))}")
+def _show(queries: Mapping[str, str]) -> None:
+    for title, statement in queries.items():
+        print(f"\n{title}\n{query.as_table(query.rows(statement))}")

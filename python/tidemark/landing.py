@@ -43,6 +43,7 @@ class Landed:
     seconds: float = 0.0
     failure: str = ""
     note: str = ""
+    has_folder: bool = True
 
     @property
     def is_new(self) -> bool:
@@ -163,7 +164,7 @@ def _plan(
         landed.failure = session.readable(found)
         return landed, []
     if found is None:
-        landed.note = f"its folder {feed.path} is not in the landing folder"
+        landed.has_folder = False
     there = set(found or [])
     plans = [
         replace(plan, gone=frozenset(file.path for file in plan.files if file not in there))

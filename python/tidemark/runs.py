@@ -25,7 +25,8 @@ def run(
     """Land and build; gives what landed.
 
     A table is built when it has a load that dbt has not built, so that a run which died is made
-    good by the next. A changed project is built as a whole, and so is everything on `build_all`.
+    good by the next. A changed project is built as a whole, without what only concerns feeds of
+    which no file has ever landed; `build_all` builds that, too.
     `replay` names tables whose files with open dead letters are read again; none means all.
     Raises TablesFailedError, after the others are done, when tables could not be landed.
     """
@@ -52,14 +53,20 @@ def run(
         tell(remark)
     failed = [entry.feed.name for entry in landed if entry.failure]
     newest = _newest_loads(spark)
-    loads, changed = _pending(spark, feeds, newest, project)
+    loads, first, changed = _pending(spark, feeds, newest, project)
     loads -= set(failed)
-    if changed or build_all:
-        tell("Building everything" + ("." if build_all else ": the project has changed."))
-        dbt.build(run_id, exclude=failed, quiet=quiet)
+    exclude = [f"source:{name}+" for name in failed]
+    if build_all:
+        tell("Building everything.")
+        dbt.build(run_id, exclude=exclude, quiet=quiet)
+    elif changed:
+        tell("Building everything that has files: the project has changed.")
+        dbt.build(run_id, exclude=[*exclude, *dbt.idle(manifest, list(newest))], quiet=quiet)
     elif loads:
         tell(f"Building what depends on {', '.join(sorted(loads))}.")
-        dbt.build(run_id, select=sorted(loads), exclude=failed, quiet=quiet)
+        # What a table's first models read may not be there yet: @ takes it, too.
+        select = [f"@source:{name}" if name in first else f"source:{name}+" for name in loads]
+        dbt.build(run_id, select=sorted(select), exclude=exclude, quiet=quiet)
     else:
         tell("Nothing to build: every table has its newest load.")
     if changed or build_all or loads:
@@ -100,8 +107,8 @@ def _newest_loads(spark: SparkSession) -> dict[str, int]:
 
 def _pending(
     spark: SparkSession, feeds: list[Feed], newest: dict[str, int], project: str
-) -> tuple[set[str], bool]:
-    """The tables with a load that is not built, and whether the project has changed."""
+) -> tuple[set[str], set[str], bool]:
+    """The tables with a load that is not built, those never built, and if the project changed."""
     built = {
         f"{row.source_name}.{row.table_name}": (row.load_id, row.project)
         for row in spark.sql(
@@ -114,7 +121,8 @@ def _pending(
         feed.name for feed in feeds if newest.get(feed.name, 0) > built.get(feed.name, (0, ""))[0]
     }
     changed = any(built.get(feed.name, (0, ""))[1] != project for feed in feeds)
-    return pending, changed
+    first = {name for name in pending if not built.get(name, (0, ""))[0]}
+    return pending, first, changed
 
 
 def _remember(

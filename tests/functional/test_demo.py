@@ -61,7 +61,9 @@ def commits(spark: SparkSession) -> dict[str, int]:
 
 
 def test_the_tables_are_right_after_both_days(played: Path, spark: SparkSession) -> None:
-    policies = spark.sql(demo.POLICIES).collect()
+    tours = demo.tours()
+    shows = {**tours["insurance"].shows, **tours["inventory"].shows}
+    policies = spark.sql(shows["Policies"]).collect()
     assert [(row.policy_id, str(row.expiry_date), row.insured_value) for row in policies] == [
         (100462, "2024-12-31", 420800),
         (100463, "2023-03-27", 1000000),
@@ -69,15 +71,17 @@ def test_the_tables_are_right_after_both_days(played: Path, spark: SparkSession)
         (110001, "2024-03-31", 210000),
         (110002, "2024-03-31", 3150000),
     ]
-    assert spark.sql(demo.COUNT).collect()[0].policies == 27
-    products = spark.sql(demo.PRODUCTS).collect()
+    assert spark.sql(shows["How many policies"]).collect()[0].policies == 27
+    of_products = shows["Products 102 and 103"]
+    products = spark.sql(of_products).collect()
     assert [(row.product_id, row.quantity_available) for row in products] == [(102, 18)]
-    before = spark.sql(demo.PRODUCTS.replace("products where", "products version as of 0 where"))
+    before = spark.sql(of_products.replace("products where", "products version as of 0 where"))
     assert [(r.product_id, r.quantity_available) for r in before.collect()] == [
         (102, 30),
         (103, 12),
     ]
-    ((_, row, column, value, reason),) = spark.sql(demo.REJECTED).collect()
+    rejected = spark.sql(demo.REJECTED.format(sources="'insurance', 'inventory'"))
+    ((_, _, row, column, value, reason),) = rejected.collect()
     assert (row, column, value, reason) == (4, "insured_value", "1.6 million", "not a bigint")
 
 

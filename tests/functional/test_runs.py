@@ -116,6 +116,25 @@ def test_a_new_column_goes_on_into_current_and_history(
     assert project.rows("current.cur_grow__t", ["id", "name", "country_code"])[0] == (1, "c", None)
 
 
+def test_a_new_column_is_no_drift_of_a_feed_with_partial_rows(project: Project) -> None:
+    settings = {"header": "all", "ignore_null_updates": True, "include_columns": ["name"]}
+    project.add("part.t", {"id": "int", "name": "string"}, "id", **settings)
+    del settings["include_columns"]
+    project.add("part.u", {"id": "int", "name": "string"}, "id", **settings)
+    for table in "tu":
+        project.land(f"part/{table}/20240101-100000000.csv", "Op,id,name\nI,1,a\n")
+    assert tidemark(project, "run") == 0
+    for hour in (11, 12):
+        for table in "tu":
+            line = f"Op,id,extra,name\nU,1,{hour},\n"
+            project.land(f"part/{table}/20240101-{hour}0000000.csv", line)
+        assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_part__t", ["id", "name"]) == [(1, "a")]
+    assert project.rows("current.cur_part__u", ["id", "name", "extra"]) == [(1, "a", "12")]
+    extras = project.rows("history.hist_part__u", ["extra"], "valid_from")
+    assert extras == [(None,), ("11",), ("12",)]
+
+
 def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
     project.add("gate.t", COLUMNS, "id", strict=True)
     project.land("gate/t/20240101-100000000.csv", "I,1,10,1\nI,2,much,2\n")

@@ -1,0 +1,4 @@
+{{ history_from_changes(
+    ref('stg_erp__deliveries'),
+    feed('erp', 'deliveries'),
+) }}

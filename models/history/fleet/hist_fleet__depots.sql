@@ -1,0 +1,4 @@
+{{ history_from_changes(
+    ref('stg_fleet__depots'),
+    feed('fleet', 'depots'),
+) }}

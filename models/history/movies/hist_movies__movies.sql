@@ -1,0 +1,4 @@
+{{ history_from_changes(
+    ref('stg_movies__movies'),
+    feed('movies', 'movies'),
+) }}

@@ -1,0 +1,4 @@
+{{ history_from_changes(
+    ref('stg_partner__price_list'),
+    feed('partner', 'price_list'),
+) }}

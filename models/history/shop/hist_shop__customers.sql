@@ -1,0 +1,4 @@
+{{ history_from_changes(
+    ref('stg_shop__customers'),
+    feed('shop', 'customers'),
+) }}

@@ -1,0 +1,1 @@
+{{ typed_changes(source('bistro', 'orders'), feed('bistro', 'orders')) }}

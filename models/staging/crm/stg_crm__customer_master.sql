@@ -1,0 +1,1 @@
+{{ typed_changes(source('crm', 'customer_master'), feed('crm', 'customer_master')) }}

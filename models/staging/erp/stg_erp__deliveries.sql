@@ -1,0 +1,1 @@
+{{ typed_changes(source('erp', 'deliveries'), feed('erp', 'deliveries')) }}

@@ -1,0 +1,1 @@
+{{ typed_changes(source('fleet', 'depots'), feed('fleet', 'depots')) }}

@@ -1,0 +1,1 @@
+{{ typed_changes(source('fleet', 'vehicles'), feed('fleet', 'vehicles')) }}

@@ -1,0 +1,1 @@
+{{ typed_changes(source('movies', 'movies'), feed('movies', 'movies')) }}

@@ -1,0 +1,1 @@
+{{ typed_changes(source('shop', 'customers'), feed('shop', 'customers')) }}

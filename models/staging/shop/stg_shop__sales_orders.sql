@@ -1,0 +1,1 @@
+{{ typed_changes(source('shop', 'sales_orders'), feed('shop', 'sales_orders')) }}

@@ -1,0 +1,1 @@
+{{ typed_changes(source('ticketing', 'mlb_data'), feed('ticketing', 'mlb_data')) }}

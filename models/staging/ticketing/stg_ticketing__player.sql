@@ -1,0 +1,1 @@
+{{ typed_changes(source('ticketing', 'player'), feed('ticketing', 'player')) }}

@@ -1,0 +1,1 @@
+{{ typed_changes(source('ticketing', 'seat'), feed('ticketing', 'seat')) }}

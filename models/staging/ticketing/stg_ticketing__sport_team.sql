@@ -1,0 +1,1 @@
+{{ typed_changes(source('ticketing', 'sport_team'), feed('ticketing', 'sport_team')) }}

@@ -1,0 +1,1 @@
+{{ typed_changes(source('ticketing', 'ticket_purchase_hist'), feed('ticketing', 'ticket_purchase_hist')) }}
