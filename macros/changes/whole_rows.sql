@@ -9,10 +9,16 @@
     select
         {%- for name in feed.columns %}
         {%- if name in feed.partial %}
-        last(
-            if(_op = 'D' or array_contains(_left_out, '{{ name }}'), null, struct(`{{ name }}`)),
-            true
-        ) over (partition by {{ per_key }}, _deletes order by _order).`{{ name }}` as `{{ name }}`,
+        (
+            last(
+                if(
+                    _op = 'D' or array_contains(_left_out, '{{ name }}'),
+                    null,
+                    struct(`{{ name }}` as given)
+                ),
+                true
+            ) over (partition by {{ per_key }}, _deletes order by _order)
+        ).given as `{{ name }}`,
         {%- else %}
         `{{ name }}`,
         {%- endif %}

@@ -21,7 +21,10 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MODELS = {
     "staging": (
         "stg",
-        "{{{{ typed_changes(source('{source}', '{table}'), feed('{source}', '{table}')) }}}}\n",
+        "{{{{ typed_changes(\n"
+        "    source('{source}', '{table}'),\n"
+        "    feed('{source}', '{table}'),\n"
+        ") }}}}\n",
     ),
     "current": (
         "cur",

@@ -6,32 +6,40 @@ orders as (
 
 ),
 
--- A table of its own for the array in the document.
-lines as (
+parsed as (
 
     select
-        orders.id as order_id,
-        exploded.place + 1 as line_number,
-        orders.ordered_at,
-        orders.customer_city,
-        exploded.line
+        id as order_id,
+        ordered_at,
+        customer_city,
+        from_json(lines, 'array<struct<dish: string, quantity: int, price: decimal(8, 2)>>')
+            as order_lines
 
     from orders
 
-    lateral view posexplode(
-        from_json(orders.lines, 'array<struct<dish: string, quantity: int, price: decimal(8, 2)>>')
-    ) exploded as place, line
+),
+
+-- The array in the document becomes a table of its own.
+lines as (
+
+    select
+        order_id,
+        ordered_at,
+        customer_city,
+        posexplode(order_lines) as (place, line)
+
+    from parsed
 
 )
 
 select
-    order_id,
-    line_number,
-    ordered_at,
-    customer_city,
-    line.dish as dish_name,
-    line.quantity,
-    line.price,
-    cast(line.quantity * line.price as decimal(10, 2)) as amount
+    lines.order_id,
+    lines.place + 1 as line_number,
+    lines.ordered_at,
+    lines.customer_city,
+    lines.line.dish as dish_name,
+    lines.line.quantity,
+    lines.line.price,
+    cast(lines.line.quantity * lines.line.price as decimal(10, 2)) as amount
 
 from lines

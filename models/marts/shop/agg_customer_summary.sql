@@ -104,11 +104,11 @@ select
     coalesce(per_customer.open_order_count, 0) as open_order_count,
     coalesce(per_customer.order_amount, 0) as order_amount,
     per_customer.last_ordered_at,
-    (select coalesce(max(_load_id), 0) from {{ ref('stg_shop__customers') }})
+    (select coalesce(max(news._load_id), 0) from {{ ref('stg_shop__customers') }} as news)
         as _customers_load_id,
-    (select coalesce(max(_load_id), 0) from {{ ref('stg_shop__customer_sites') }})
+    (select coalesce(max(news._load_id), 0) from {{ ref('stg_shop__customer_sites') }} as news)
         as _sites_load_id,
-    (select coalesce(max(_load_id), 0) from {{ ref('stg_shop__sales_orders') }})
+    (select coalesce(max(news._load_id), 0) from {{ ref('stg_shop__sales_orders') }} as news)
         as _orders_load_id
 
 from to_do

@@ -1,1 +1,4 @@
-{{ typed_changes(source('bistro', 'orders'), feed('bistro', 'orders')) }}
+{{ typed_changes(
+    source('bistro', 'orders'),
+    feed('bistro', 'orders'),
+) }}

@@ -1,1 +1,4 @@
-{{ typed_changes(source('crm', 'customer_address'), feed('crm', 'customer_address')) }}
+{{ typed_changes(
+    source('crm', 'customer_address'),
+    feed('crm', 'customer_address'),
+) }}

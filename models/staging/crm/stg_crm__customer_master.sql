@@ -1,1 +1,4 @@
-{{ typed_changes(source('crm', 'customer_master'), feed('crm', 'customer_master')) }}
+{{ typed_changes(
+    source('crm', 'customer_master'),
+    feed('crm', 'customer_master'),
+) }}

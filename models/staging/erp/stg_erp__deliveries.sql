@@ -1,1 +1,4 @@
-{{ typed_changes(source('erp', 'deliveries'), feed('erp', 'deliveries')) }}
+{{ typed_changes(
+    source('erp', 'deliveries'),
+    feed('erp', 'deliveries'),
+) }}

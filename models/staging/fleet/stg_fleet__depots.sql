@@ -1,1 +1,4 @@
-{{ typed_changes(source('fleet', 'depots'), feed('fleet', 'depots')) }}
+{{ typed_changes(
+    source('fleet', 'depots'),
+    feed('fleet', 'depots'),
+) }}

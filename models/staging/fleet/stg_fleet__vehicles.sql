@@ -1,1 +1,4 @@
-{{ typed_changes(source('fleet', 'vehicles'), feed('fleet', 'vehicles')) }}
+{{ typed_changes(
+    source('fleet', 'vehicles'),
+    feed('fleet', 'vehicles'),
+) }}

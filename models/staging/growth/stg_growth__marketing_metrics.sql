@@ -1,1 +1,4 @@
-{{ typed_changes(source('growth', 'marketing_metrics'), feed('growth', 'marketing_metrics')) }}
+{{ typed_changes(
+    source('growth', 'marketing_metrics'),
+    feed('growth', 'marketing_metrics'),
+) }}

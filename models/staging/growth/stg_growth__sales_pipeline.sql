@@ -1,1 +1,4 @@
-{{ typed_changes(source('growth', 'sales_pipeline'), feed('growth', 'sales_pipeline')) }}
+{{ typed_changes(
+    source('growth', 'sales_pipeline'),
+    feed('growth', 'sales_pipeline'),
+) }}

@@ -1,1 +1,4 @@
-{{ typed_changes(source('insurance', 'policies'), feed('insurance', 'policies')) }}
+{{ typed_changes(
+    source('insurance', 'policies'),
+    feed('insurance', 'policies'),
+) }}

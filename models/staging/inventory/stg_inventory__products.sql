@@ -1,1 +1,4 @@
-{{ typed_changes(source('inventory', 'products'), feed('inventory', 'products')) }}
+{{ typed_changes(
+    source('inventory', 'products'),
+    feed('inventory', 'products'),
+) }}

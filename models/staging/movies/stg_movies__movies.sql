@@ -1,1 +1,4 @@
-{{ typed_changes(source('movies', 'movies'), feed('movies', 'movies')) }}
+{{ typed_changes(
+    source('movies', 'movies'),
+    feed('movies', 'movies'),
+) }}

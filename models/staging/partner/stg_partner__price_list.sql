@@ -1,1 +1,4 @@
-{{ typed_changes(source('partner', 'price_list'), feed('partner', 'price_list')) }}
+{{ typed_changes(
+    source('partner', 'price_list'),
+    feed('partner', 'price_list'),
+) }}

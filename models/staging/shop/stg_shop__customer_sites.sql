@@ -1,1 +1,4 @@
-{{ typed_changes(source('shop', 'customer_sites'), feed('shop', 'customer_sites')) }}
+{{ typed_changes(
+    source('shop', 'customer_sites'),
+    feed('shop', 'customer_sites'),
+) }}

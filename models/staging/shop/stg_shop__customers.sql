@@ -1,1 +1,4 @@
-{{ typed_changes(source('shop', 'customers'), feed('shop', 'customers')) }}
+{{ typed_changes(
+    source('shop', 'customers'),
+    feed('shop', 'customers'),
+) }}

@@ -1,1 +1,4 @@
-{{ typed_changes(source('shop', 'sales_orders'), feed('shop', 'sales_orders')) }}
+{{ typed_changes(
+    source('shop', 'sales_orders'),
+    feed('shop', 'sales_orders'),
+) }}

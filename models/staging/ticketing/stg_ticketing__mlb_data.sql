@@ -1,1 +1,4 @@
-{{ typed_changes(source('ticketing', 'mlb_data'), feed('ticketing', 'mlb_data')) }}
+{{ typed_changes(
+    source('ticketing', 'mlb_data'),
+    feed('ticketing', 'mlb_data'),
+) }}

@@ -1,1 +1,4 @@
-{{ typed_changes(source('ticketing', 'person'), feed('ticketing', 'person')) }}
+{{ typed_changes(
+    source('ticketing', 'person'),
+    feed('ticketing', 'person'),
+) }}

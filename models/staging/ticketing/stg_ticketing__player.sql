@@ -1,1 +1,4 @@
-{{ typed_changes(source('ticketing', 'player'), feed('ticketing', 'player')) }}
+{{ typed_changes(
+    source('ticketing', 'player'),
+    feed('ticketing', 'player'),
+) }}

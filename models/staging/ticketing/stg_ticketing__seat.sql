@@ -1,1 +1,4 @@
-{{ typed_changes(source('ticketing', 'seat'), feed('ticketing', 'seat')) }}
+{{ typed_changes(
+    source('ticketing', 'seat'),
+    feed('ticketing', 'seat'),
+) }}

@@ -1,1 +1,4 @@
-{{ typed_changes(source('ticketing', 'sport_location'), feed('ticketing', 'sport_location')) }}
+{{ typed_changes(
+    source('ticketing', 'sport_location'),
+    feed('ticketing', 'sport_location'),
+) }}

@@ -1,1 +1,4 @@
-{{ typed_changes(source('ticketing', 'sport_team'), feed('ticketing', 'sport_team')) }}
+{{ typed_changes(
+    source('ticketing', 'sport_team'),
+    feed('ticketing', 'sport_team'),
+) }}

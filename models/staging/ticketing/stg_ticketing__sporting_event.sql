@@ -1,1 +1,4 @@
-{{ typed_changes(source('ticketing', 'sporting_event'), feed('ticketing', 'sporting_event')) }}
+{{ typed_changes(
+    source('ticketing', 'sporting_event'),
+    feed('ticketing', 'sporting_event'),
+) }}

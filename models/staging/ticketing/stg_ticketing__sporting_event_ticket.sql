@@ -1,1 +1,4 @@
-{{ typed_changes(source('ticketing', 'sporting_event_ticket'), feed('ticketing', 'sporting_event_ticket')) }}
+{{ typed_changes(
+    source('ticketing', 'sporting_event_ticket'),
+    feed('ticketing', 'sporting_event_ticket'),
+) }}

@@ -1,1 +1,4 @@
-{{ typed_changes(source('ticketing', 'ticket_purchase_hist'), feed('ticketing', 'ticket_purchase_hist')) }}
+{{ typed_changes(
+    source('ticketing', 'ticket_purchase_hist'),
+    feed('ticketing', 'ticket_purchase_hist'),
+) }}
