@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
+import pytest
 import yaml
 
 from tests.project import Project
@@ -157,6 +158,15 @@ def load_all(kind: type[S], files: Iterable[Path]) -> list[S]:
             scenario.history.update(HISTORY)
         found.append(scenario)
     return found
+
+
+def asked(request: pytest.FixtureRequest, test: str) -> set[str]:
+    """The names of the cases with which the test runs this time."""
+    return {
+        str(item.callspec.id)
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == test
+    }
 
 
 def by_table(scenarios: list[Scenario]) -> dict[str, list[Scenario]]:

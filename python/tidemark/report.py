@@ -89,8 +89,8 @@ def remarks(landed: Sequence[Landed]) -> Iterator[str]:
     """What someone should look at: a line each."""
     waiting = [f"{entry.feed.name} ({entry.feed.path})" for entry in landed if not entry.has_folder]
     if waiting:
-        more = f" and {len(waiting) - _SOME} more" if len(waiting) > _SOME else ""
-        yield f"No folder in the landing folder yet: {', '.join(waiting[:_SOME])}{more}"
+        more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+        yield f"No folder in the landing folder yet: {', '.join(waiting[:3])}{more}"
     for entry in landed:
         if entry.note:
             yield f"{entry.feed.name}: {entry.note}"

@@ -44,11 +44,7 @@ def found(module_project: Callable[[], Project], request: pytest.FixtureRequest)
     """Only the cases that are asked for land."""
     project = module_project()
     found = Found()
-    asked = {
-        str(item.callspec.id)
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and item.originalname == "test_landing"
-    }
+    asked = scenario.asked(request, "test_landing")
     chosen = [one for one in ALL if one.name in asked]
     for one in chosen:
         if one.is_built:

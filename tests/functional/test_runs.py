@@ -135,6 +135,35 @@ def test_a_new_column_is_no_drift_of_a_feed_with_partial_rows(project: Project) 
     assert extras == [(None,), ("11",), ("12",)]
 
 
+def test_a_first_run_builds_what_has_files_and_what_that_needs(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for table in "abc":
+        project.add(f"idle.{table}", {"id": "int", "name": "string"}, "id")
+    both = (
+        "select id from {{ ref('cur_idle__a') }} union all select id from {{ ref('cur_idle__b') }}"
+    )
+    project.write("models/marts/idle/idle_a_and_b.sql", both)
+    project.land("idle/a/20240101-100000000.csv", "I,1,x\n")
+    assert tidemark(project, "run") == 0
+    told = capfd.readouterr().out
+    assert "No folder in the landing folder yet: idle.b (idle/b), idle.c (idle/c)" in told
+    assert project.rows("marts.idle_a_and_b", ["id"]) == [(1,)]
+    tables = "show tables in current like 'cur_idle__*'"
+
+    def built() -> list[str]:
+        return sorted(row.tableName for row in project.spark.sql(tables).collect())
+
+    assert built() == ["cur_idle__a", "cur_idle__b"]
+    project.land("idle/c/20240101-100000000.csv", "I,3,x\n")
+    project.land("idle/b/20240101-100000000.csv", "I,2,x\n")
+    assert tidemark(project, "run") == 0
+    assert built() == ["cur_idle__a", "cur_idle__b", "cur_idle__c"]
+    assert project.rows("marts.idle_a_and_b", ["id"]) == [(1,), (2,)]
+    assert tidemark(project, "run") == 0
+    assert "Nothing to build" in capfd.readouterr().out
+
+
 def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
     project.add("gate.t", COLUMNS, "id", strict=True)
     project.land("gate/t/20240101-100000000.csv", "I,1,10,1\nI,2,much,2\n")

@@ -42,11 +42,7 @@ def found(module_project: Callable[[], Project], request: pytest.FixtureRequest)
     """Only the tables of the scenarios that are asked for are built."""
     project = module_project()
     found = Found()
-    asked = {
-        str(item.callspec.id)
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and item.originalname == "test_scenario"
-    }
+    asked = scenario.asked(request, "test_scenario")
     tables = {
         table: sharing
         for table, sharing in TABLES.items()

@@ -1,0 +1,41 @@
+"""The sample files are what their generators make, and every domain can be toured."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project import REPO
+from tidemark import demo
+
+EXAMPLES = REPO / "examples"
+DOMAINS = sorted(file.stem for file in (EXAMPLES / "generators").glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_samples_are_what_the_generator_makes(domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
+    made = importlib.import_module(f"generators.{domain}").days()
+    folder = EXAMPLES / domain
+    there = {
+        (int(file.relative_to(folder).parts[0].removeprefix("day")), path): file.read_bytes()
+        for file in folder.glob("day*/**/*")
+        if file.is_file() and (path := str(Path(*file.relative_to(folder).parts[1:])))
+    }
+    assert there == {(day, path): made[day][path] for day in made for path in made[day]}
+
+
+def test_every_domain_has_a_tour_of_all_its_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DBT_PROJECT_DIR", str(REPO))
+    tours = demo.tours()
+    assert sorted(tours) == DOMAINS
+    for domain, tour in tours.items():
+        assert {f"day{day}" for day in tour.days} == {
+            folder.name for folder in (EXAMPLES / domain).glob("day*")
+        }
+        assert f"tidemark demo {domain}" in (REPO / "README.md").read_text() or domain in (
+            "insurance",
+            "inventory",
+            "erp",
+        )
