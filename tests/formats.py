@@ -987,7 +987,7 @@ FEEDS: dict[str, Callable[[Draws], Feed]] = {
 
 
 # A table costs two models in every build: these are what `make test` has the time for.
-SOME = ("dms_csv", "dms_parquet", "dbz_json", "dbz_avro", "ext_csv", "ext_json")
+SOME = ("dms_csv", "dms_parquet", "dbz_avro", "ext_json")
 
 
 def tables(source: str, seed: int, count: int, names: Collection[str] = FEEDS) -> list[Table]:

@@ -17,6 +17,7 @@ from tidemark.errors import ConfigError
 FORMATS = ("dms", "debezium", "extract")
 HEADERS = ("none", "load", "all")
 NEW_COLUMNS = ("add", "refuse")
+MISSING_FILES = ("ignore", "fail")
 QUOTES = ('"', "none")
 BINARY_TEXTS = ("hex", "base64", "utf-8")
 UNITS = ("milliseconds", "microseconds", "nanoseconds")
@@ -110,6 +111,7 @@ class Feed:
     time_in_name: str | None = None
     max_deleted_share: float = 0.5
     new_columns: str = "add"
+    missing_files: str = "ignore"
     strict: bool = False
     max_rejected_share: float = 1.0
     encoding: str = "utf-8"
@@ -331,6 +333,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         time_in_name=settings.get("time_in_name"),
         max_deleted_share=float(settings.get("max_deleted_share", 0.5)),
         new_columns=settings.get("new_columns", "add"),
+        missing_files=settings.get("missing_files", "ignore"),
         strict=bool(settings.get("strict", False)),
         max_rejected_share=float(settings.get("max_rejected_share", 1)),
         encoding=codecs.lookup(settings.get("encoding", "utf-8")).name,
@@ -389,6 +392,7 @@ def _check_choices(check: _Check, settings: Mapping[str, Any], known: set[str]) 
     """Settings with few values, and what names something that must exist."""
     choices = {
         "new_columns": NEW_COLUMNS,
+        "missing_files": MISSING_FILES,
         "quote": QUOTES,
         "binary_text": BINARY_TEXTS,
         "decimals": ("base64", "text"),

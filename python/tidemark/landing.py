@@ -163,6 +163,14 @@ def _plan(
     if isinstance(found, Exception):
         landed.failure = session.readable(found)
         return landed, []
+    missing = book.paths(feed) - {file.path for file in found or []}
+    if feed.missing_files == "fail" and missing:
+        landed.failure = (
+            f"{len(missing)} files that were read before are not in the landing folder any more, "
+            f"such as {min(missing)}. AWS DMS deletes a table's files when the source truncates "
+            "it. Nothing was deleted here: put the files back, or set missing_files: ignore."
+        )
+        return landed, []
     if found is None:
         landed.has_folder = False
     there = set(found or [])

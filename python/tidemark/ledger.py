@@ -132,6 +132,10 @@ class Ledger:
             for path, versions in self.versions.get(feed.name, {}).items()
         }
 
+    def paths(self, feed: Feed) -> set[str]:
+        """The paths of all files of the feed that were planned before."""
+        return set(self.versions.get(feed.name, {}))
+
     def wanted(self, feed: Feed) -> set[str]:
         """The paths of files that someone asked to read again."""
         return {path for name, path, _ in self.asked_for if name == feed.name}

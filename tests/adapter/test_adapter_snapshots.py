@@ -45,6 +45,7 @@ class TestSnapshotNewRecordCheckMode(BaseSnapshotNewRecordCheckMode):
     pass
 
 
+@pytest.mark.slow
 class TestSnapshotNewRecordDbtValidToCurrent(BaseSnapshotNewRecordDbtValidToCurrent):
     pass
 
@@ -53,14 +54,17 @@ class TestSnapshotNewRecordTimestampMode(BaseSnapshotNewRecordTimestampMode):
     pass
 
 
+@pytest.mark.slow
 class TestSnapshotEphemeralHardDeletes(BaseSnapshotEphemeralHardDeletes):
     pass
 
 
+@pytest.mark.slow
 class TestSnapshotNewColumnTimestampStrategy(BaseSnapshotNewColumnTimestampStrategy):
     pass
 
 
+@pytest.mark.slow
 class TestSnapshotNewColumnSpecificCheckCols(BaseSnapshotNewColumnSpecificCheckCols):
     pass
 
@@ -79,6 +83,7 @@ class TestSnapshotCheck(BaseSnapshotCheck):
     pass
 
 
+@pytest.mark.slow
 class TestSnapshotColumnNames(BaseSnapshotColumnNames):
     pass
 

@@ -160,6 +160,23 @@ def test_a_run_that_dies_is_made_good_by_the_next(
     assert nothing.rows == 0
 
 
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_files_that_vanish_delete_nothing(project: Project, policy: str) -> None:
+    source = f"vanish_{policy}"
+    project.add(f"{source}.t", COLUMNS, "id", missing_files=policy)
+    load = project.land(f"{source}/t/LOAD00000001.csv", "1,a\n")
+    project.land(f"{source}/t/20240101-100000000.csv", "I,2,b\n")
+    land(project)
+    for file in load.parent.iterdir():
+        file.unlink()
+    (landed,) = land(project)
+    assert ("are not in the landing folder any more" in landed.failure) == (policy == "fail")
+    project.land(f"{source}/t/20240102-100000000.csv", "I,3,c\n")
+    (landed,) = land(project)
+    assert landed.rows == (0 if policy == "fail" else 1)
+    assert len(project.rows(f"log_{source}.t", ["id"])) == 2 + landed.rows
+
+
 def test_what_a_killed_creation_left_is_removed_and_no_table_is(project: Project) -> None:
     from tests.conftest import LAKE
     from tidemark import session
