@@ -13,7 +13,10 @@
         {%- set there = adapter.get_columns_in_relation(this) | map(attribute='name') | list -%}
         {%- for name in (known if known is none else now) or [] -%}
             {%- set was, is = known.get(name), now[name] -%}
-            {%- if name == 'partial rows' -%}
+            {%- if is is not string and was is string and was -%}
+                {#- As an older Tidemark wrote it. -#}
+                {%- set was = is -%}
+            {%- elif name == 'partial rows' -%}
                 {%- set was, is = _partial_that_differ(was or {}, is, there, feed) -%}
             {%- elif name == 'columns left out' -%}
                 {#- A column that the table never had is not missed. -#}

@@ -34,6 +34,11 @@
 
     {%- if added or removed -%}
         {%- do alter_relation_add_remove_columns(target_relation, added or none, removed or none) -%}
+        {#- From now on the table has to remember by what these are derived, too. -#}
+        {%- set properties = spark__tblproperties_clause() | trim -%}
+        {%- if properties -%}
+            {%- do run_query('alter table ' ~ target_relation ~ ' set ' ~ properties) -%}
+        {%- endif -%}
     {%- endif -%}
     {%- if altered -%}
         {%- do run_query(

@@ -6,6 +6,7 @@ say it differently.
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Sequence
 
 import pandas as pd
@@ -71,6 +72,7 @@ def survivors(
     email: str,
     name: Sequence[str],
     place: str,
+    changed_at: str,
     threshold: float = 0.9,
 ) -> DataFrame:
     """One record per key out of audited entries, and which keys are the same person.
@@ -80,44 +82,54 @@ def survivors(
     survives alike. The same in `address`, which is joined to it where there is one. `email`
     is trimmed and in lower case, and NULL when nothing is left.
 
-    `person_id` is the lowest key of those with the same `email`; where that is only the key
-    itself, the lowest of those in the same `place` whose `name` is at least `threshold` alike
-    (see `group_similar`).
+    `person_id` is the lowest key of the same person: those in the same `place` whose `name` is at
+    least `threshold` alike are one (see `group_similar`; without a place or a name nobody is), and
+    so are those of whom two have the same `email`.
 
-    Returns `key`, `person_id` (the key's type), the other columns of both frames, and `audited_at`,
-    the newer one of the two. Raises MissingColumnError when a named column is not there.
+    Returns `key`, `person_id` (the key's type), the other columns of both frames (where both have
+    one, `master`'s), `audited_at`, the newer one of the two, and `known_at`, the newest
+    `changed_at` of all entries: as of when this is so. Raises MissingColumnError when a named
+    column is not there.
     """
-    _require(master, [key, audited_at, *name], "master")
-    _require(address, [key, audited_at, email, place], "address")
+    _require(master, [key, audited_at, changed_at, *name], "master")
+    _require(address, [key, audited_at, changed_at, email, place], "address")
     of_master = [column for column in master.columns if _is_own(column, key, audited_at)]
-    of_address = [column for column in address.columns if _is_own(column, key, audited_at)]
+    of_address = [
+        column
+        for column in address.columns
+        if _is_own(column, key, audited_at) and column not in of_master
+    ]
     newest = _newest(master, key, audited_at, of_master)
-    known_at = _newest(address, key, audited_at, of_address).withColumnRenamed(
+    living_at = _newest(address, key, audited_at, of_address).withColumnRenamed(
         audited_at, "_address_at"
     )
+    as_of = (
+        master.select(changed_at).union(address.select(changed_at)).agg(F.max(changed_at))
+    ).toDF("known_at")
     clean = F.nullif(F.lower(F.trim(F.col(email))), F.lit(""))
     people = (
-        newest.join(known_at, key, "left")
+        newest.join(living_at, key, "left")
         .withColumn(email, clean)
         .withColumn(audited_at, F.greatest(audited_at, "_address_at"))
         .withColumn("_name", F.concat_ws(" ", *name))
     )
     alike = group_similar(
-        people.select(key, "_name", F.coalesce(place, F.lit("")).alias("_place")),
+        people.where(F.col(place).isNotNull() & (F.trim("_name") != "")).select(
+            key, "_name", F.col(place).alias("_place")
+        ),
         key=key,
         text="_name",
         within=["_place"],
         threshold=threshold,
     ).select(key, "group_key")
-    same_email = Window.partitionBy(F.coalesce(F.col(email), F.col(key).cast("string")))
+    same_email = Window.partitionBy(F.col(email), F.when(F.col(email).isNull(), F.col(key)))
     return (
-        people.join(alike, key)
-        .withColumn("_first", F.min(key).over(same_email))
-        .withColumn(
-            "person_id",
-            F.when(F.col("_first") == F.col(key), F.col("group_key")).otherwise(F.col("_first")),
-        )
-        .select(key, "person_id", *of_master, *of_address, audited_at)
+        people.join(alike, key, "left")
+        .withColumn("_group", F.coalesce("group_key", key))
+        .withColumn("_lowest", F.min("_group").over(same_email))
+        .withColumn("person_id", F.min("_lowest").over(Window.partitionBy("_group")))
+        .crossJoin(as_of)
+        .select(key, "person_id", *of_master, *of_address, audited_at, "known_at")
     )
 
 
@@ -153,8 +165,9 @@ def normalised(text: str | None) -> str:
     >>> normalised("Shelf steel, 90 x 30")
     '30 90 shelf steel x'
     """
-    apart = re.sub(r"(?<=[0-9])(?=[a-z])|(?<=[a-z])(?=[0-9])", " ", (text or "").lower())
-    return " ".join(sorted(re.findall(r"[a-z0-9]+", apart)))
+    plain = unicodedata.normalize("NFKD", (text or "").lower())
+    letters = "".join(each for each in plain if not unicodedata.combining(each))
+    return " ".join(sorted(re.findall(r"[^\W\d_]+|\d+", letters)))
 
 
 def _alike(left: str, right: str) -> float:

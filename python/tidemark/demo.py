@@ -50,10 +50,11 @@ def run(domains: Sequence[str] = (), *, all_of_them: bool = False) -> None:
     Raises ConfigError for a domain that there is no tour of.
     """
     known = tours()
-    for domain in domains:
+    wanted = list(known) if all_of_them else domains or USUAL
+    for domain in wanted:
         if domain not in known:
             raise ConfigError(f"There is no tour of {domain}: use one of {', '.join(known)}.")
-    chosen = [known[domain] for domain in (known if all_of_them else domains or USUAL)]
+    chosen = [known[domain] for domain in wanted]
     # The samples stay out of the folder where the user's own files arrive.
     os.environ.setdefault("TIDEMARK_LANDING", str(paths.lake_dir() / "landing"))
     print("Tidemark demo")

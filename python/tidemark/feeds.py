@@ -413,7 +413,10 @@ def _check_choices(check: _Check, settings: Mapping[str, Any], known: set[str]) 
             check.one_of("operations: the operation", each, OPERATIONS)
     else:
         check.problems.append("operations must be a mapping such as {N: I, X: skip}.")
-    if not isinstance(settings.get("checks") or {}, Mapping):
+    checks = settings.get("checks") or {}
+    if not isinstance(checks, Mapping) or not all(
+        str(sql or "").strip() for sql in checks.values()
+    ):
         check.problems.append("checks must be a mapping such as {price_is_positive: price > 0}.")
     if settings.get("status_column") in known:
         check.problems.append(

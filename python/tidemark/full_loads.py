@@ -3,7 +3,7 @@
 That makes a broken one dangerous: the guards are here, and here it is told what a load replaces.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +54,25 @@ def refused_extracts(
         return refused
     parts = events.select("_file", "_extract").distinct().collect()
     return {row["_file"]: refused[row["_extract"]] for row in parts if row["_extract"] in refused}
+
+
+def refused_with_others(
+    feed: Feed, found: Collection[LandedFile], refused: Mapping[str, str]
+) -> dict[str, str]:
+    """Files of extracts of which another file cannot be taken: the rest would stand for the whole.
+
+    An empty file is no loss: Spark writes such parts.
+    """
+    if feed.extract_is != "folder":
+        return {}
+    broken = {
+        path.rpartition("/")[0]: path for path, why in refused.items() if why != readers.NO_BYTES
+    }
+    return {
+        file.path: f"{broken[folder]} of the same extract was refused"
+        for file in found
+        if (folder := file.path.rpartition("/")[0]) in broken and file.path not in refused
+    }
 
 
 def _without_rows(events: DataFrame, confirmed: Collection[str]) -> dict[str, str]:
@@ -176,7 +195,13 @@ def _as_truncates(files: DataFrame) -> DataFrame:
 
 
 def in_their_generation(
-    spark: SparkSession, feed: Feed, events: DataFrame, loads: Sequence[LandedFile], plan: Plan
+    spark: SparkSession,
+    feed: Feed,
+    events: DataFrame,
+    loads: Sequence[LandedFile],
+    plan: Plan,
+    *,
+    is_whole: bool,
 ) -> DataFrame:
     """The rows of a DMS task's load files, placed as initial load, or as a reload.
 
@@ -184,7 +209,8 @@ def in_their_generation(
     come with them: a new generation, which a truncate at position 0 of its first file begins. All
     its rows have that file's time. Further load files belong to the generation that is there; so
     does a file with the rows that it had, rows that were refused before, and a file version that
-    is read again.
+    is read again. A reload that is not whole, since a file or a row of it was refused, deletes
+    nothing.
     """
     log = spark.table(feed.log).where(f"_load_id < {plan.load_id}")
     last = log.where("_is_delete and _op = 'T' and _position = 0")
@@ -203,7 +229,7 @@ def in_their_generation(
                 events.where(is_load)
                 .groupBy("_load_id", "_landed_at")
                 .agg(F.count("_reason").alias("_bad"))
-                .where("_bad = 0")
+                .where((F.col("_bad") == 0) & F.lit(is_whole))
                 .select(
                     "_load_id",
                     "_landed_at",

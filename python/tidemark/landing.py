@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark import files, full_loads, ledger, log, macros, problems, readers, session
 from tidemark.errors import ConfigError, TidemarkError
-from tidemark.feeds import Feed
+from tidemark.feeds import Column, Feed
 from tidemark.files import LandedFile
 from tidemark.storage import LandingFolder
 
@@ -206,6 +206,7 @@ def _carry_out(
     read = _events(spark, feed, root, readable, plan.load_id).persist()
     try:
         strictly = _refused_for_bad_records(feed, read)
+        strictly |= full_loads.refused_with_others(feed, readable, {**refused, **strictly})
         refused |= strictly
         events = read.where(~F.col("_file").isin(*strictly)) if strictly else read
         if feed.is_full_extract:
@@ -217,7 +218,12 @@ def _carry_out(
         elif feed.format == "dms":
             loads = [file for file in readable if file.kind == "load" and file.path not in refused]
             if loads:
-                events = full_loads.in_their_generation(spark, feed, events, loads, plan)
+                is_whole = not any(
+                    file.kind == "load" and file.path in refused for file in plan.files
+                )
+                events = full_loads.in_their_generation(
+                    spark, feed, events, loads, plan, is_whole=is_whole
+                )
         events = _not_landed_before(spark, feed, events, plan)
         outcome.count(_counts(feed, events, newest_known))
         if outcome.has_rows and outcome.oldest_change:
@@ -356,7 +362,7 @@ def _refusal(feed: Feed, file: LandedFile, plan: ledger.Plan) -> str | None:
             return f"the path has no time like {feed.time_in_name} (time_in_name)"
         return f"the name is none that format {feed.format} writes"
     # Spark passes over such a file without a word.
-    return "the file is empty (0 bytes)" if file.size == 0 else None
+    return readers.NO_BYTES if file.size == 0 else None
 
 
 def _events(
@@ -498,7 +504,7 @@ def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
     found = records.select(
         *others,
         F.struct(*[f"`{name}`" for name in names]).alias("_texts"),
-        *[F.expr(macros.cast_text(f"`{c.name}`", c.type)).alias(c.name) for c in feed.columns],
+        *[_value(feed, column).alias(column.name) for column in feed.columns],
     )
     for name, (setting, condition) in conditions.items():
         try:
@@ -516,6 +522,20 @@ def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
     ]
     found = found.withColumn("_failed", F.coalesce(F.lit(None).cast("string"), *failed))
     return found.select(*others, "_deletes", "_truncates", "_failed", "_texts.*")
+
+
+def _value(feed: Feed, column: Column) -> SparkColumn:
+    """A column of a record with its type; NULL where an update leaves it out."""
+    value = F.expr(macros.cast_text(f"`{column.name}`", column.type))
+    is_left_out = F.lit(False)
+    if feed.unavailable_value:
+        is_left_out = F.col(f"`{column.name}`").eqNullSafe(feed.unavailable_value)
+    if feed.changed_columns and column.name not in feed.key:
+        listed = macros.names_in_list(f"`{feed.changed_columns}`")
+        is_left_out = is_left_out | F.expr(
+            f"not coalesce(array_contains({listed}, '{column.name.lower()}'), true)"
+        )
+    return F.when(~((F.col("_op") == "U") & is_left_out) | F.col("_op").isNull(), value)
 
 
 def _too_late(spark: SparkSession, feed: Feed, load_id: int) -> datetime | None:

@@ -5,6 +5,7 @@ when it is landed or set aside, one more when someone confirms it), `dead_letter
 that were refused), `builds` (up to which load dbt has built each table).
 """
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -118,6 +119,7 @@ class Ledger:
     asked_for: set[tuple[str, str, Version]] = field(default_factory=set)
     confirmed: set[tuple[str, str, Version]] = field(default_factory=set)
     open_plans: dict[str, dict[int, list[LandedFile]]] = field(default_factory=dict)
+    landed: dict[str, set[str]] = field(default_factory=dict)
 
     def knows(self, feed: Feed, file: LandedFile) -> bool:
         """Whether this version of the file was planned, and nobody asked to read it again."""
@@ -133,8 +135,8 @@ class Ledger:
         }
 
     def paths(self, feed: Feed) -> set[str]:
-        """The paths of all files of the feed that were planned before."""
-        return set(self.versions.get(feed.name, {}))
+        """The paths of all files of the feed that have landed."""
+        return self.landed.get(feed.name, set())
 
     def wanted(self, feed: Feed) -> set[str]:
         """The paths of files that someone asked to read again."""
@@ -218,6 +220,8 @@ def read(spark: SparkSession) -> Ledger:
         else:
             loads.add(load_id)
             plans.pop(load_id, None)
+            if status == "landed":
+                book.landed.setdefault(feed, set()).add(path)
     return book
 
 
@@ -287,7 +291,8 @@ def confirm(spark: SparkSession, path: str, run_id: str) -> str:
     is_it = (F.col("file") == path) | F.startswith(F.col("file"), F.lit(f"{path.rstrip('/')}/"))
     found = newest.where(is_it).collect()
     if not found:
-        others = [row["file"] for row in newest.select("file").sort("file").limit(10).collect()]
+        aside = [row["file"] for row in newest.select("file").collect()]
+        others = sorted(difflib.get_close_matches(path, aside, n=10, cutoff=0))
         raise ConfigError(
             f"No file '{path}' is set aside. "
             + (f"These are: {', '.join(others)}." if others else "No file at all is.")

@@ -71,11 +71,14 @@ def remove_unborn_tables(spark: SparkSession) -> None:
 
     Such a folder has no commit or the first one alone, no table of the catalog is there, and yet
     Delta would refuse to create the table. It is kept in the lake's folder `left_behind`. A
-    folder with more commits stays: it is a table that the catalog has lost.
+    folder with more commits stays: it is a table that the catalog has lost, as is every folder of
+    a schema that the catalog has lost.
     """
     aside = paths.lake_dir() / "left_behind"
     for folder in (paths.lake_dir() / "warehouse").glob("*.db/*"):
-        commits = len(list((folder / "_delta_log").glob("*.json")))
+        log = folder / "_delta_log"
+        is_old = any(log.glob("*.checkpoint*"))
+        commits = len(list(log.glob("*.json"))) + is_old
         schema = folder.parent.name.removesuffix(".db")
         if folder.is_dir() and commits <= 1 and not _is_of_a_table(spark, schema, folder):
             aside.mkdir(exist_ok=True)
@@ -83,7 +86,9 @@ def remove_unborn_tables(spark: SparkSession) -> None:
 
 
 def _is_of_a_table(spark: SparkSession, schema: str, folder: Path) -> bool:
-    """Whether the catalog has a table there, be it of another name (it was renamed)."""
+    """Whether the catalog has, or has lost, a table there, be it of another name (renamed)."""
+    if not spark.catalog.databaseExists(schema):
+        return True
     if spark.catalog.tableExists(f"`{schema}`.`{folder.name}`"):
         return True
     tables = spark.sql(f"show table extended in `{schema}` like '*'").collect()

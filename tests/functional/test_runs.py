@@ -178,6 +178,28 @@ def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
     ]
 
 
+def test_what_a_strict_feed_refuses_is_not_deleted(project: Project) -> None:
+    """The rest of an extract or of a reload does not stand for the whole."""
+    extract = {"format": "extract", "extract_is": "folder", "time_in_name": "%Y-%m-%d"}
+    project.add("gates.f", {"id": "int", "n": "int"}, "id", strict=True, **extract)
+    project.add("gates.t", {"id": "int", "n": "int"}, "id", strict=True)
+    for day, bad in (("2024-01-01", 2), ("2024-01-02", "x")):
+        project.land(f"gates/f/{day}/part-0.csv", "id,n\n1,1\n")
+        project.land(f"gates/f/{day}/part-1.csv", f"id,n\n2,{bad}\n")
+        project.land("gates/t/LOAD00000001.csv", f"1,{day[-1]}\n")
+        project.land("gates/t/LOAD00000002.csv", f"2,{bad}\n")
+        assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_gates__f", ["id", "n"]) == [(1, 1), (2, 2)]
+    assert project.rows("current.cur_gates__t", ["id", "n"]) == [(1, 2), (2, 2)]
+    letters = project.spark.table("tidemark.dead_letter").where("source_name = 'gates'")
+    reasons = [row.reason for row in letters.where("position is null").collect()]
+    assert sorted(reasons) == [
+        "1 of its 1 records are bad, and the feed is strict",
+        "1 of its 1 records are bad, and the feed is strict",
+        "gates/f/2024-01-02/part-1.csv of the same extract was refused",
+    ]
+
+
 def test_what_a_run_did_is_told_and_kept(
     project: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,25 @@ versions as (
 
 ),
 
+with_next as (
+
+    select
+        versions.*,
+        -- What the first extract has is taken to hold since the dimension's first day.
+        greatest(to_date(known_at), to_date('{{ var("crm_first_day") }}')) as rec_eff_dt,
+        lead(to_date(known_at)) over (
+            partition by customer_id
+            order by valid_from
+        ) as next_eff_dt,
+        lead(valid_from) over (
+            partition by customer_id
+            order by valid_from
+        ) as next_valid_from
+
+    from versions
+
+),
+
 dated as (
 
     select
@@ -18,12 +37,16 @@ dated as (
         email_id,
         city,
         country,
-        -- What the first extract has is taken to hold since the dimension's first day.
-        greatest(to_date(valid_from), to_date('{{ var("crm_first_day") }}')) as rec_eff_dt,
-        coalesce(date_sub(to_date(valid_to), 1), to_date('9999-12-31')) as rec_exp_dt,
+        rec_eff_dt,
+        -- The day before the next version's; before the build that saw the customer gone.
+        case
+            when valid_to is null then to_date('9999-12-31')
+            when next_valid_from <= valid_to then date_sub(next_eff_dt, 1)
+            else date_sub(least(to_date(valid_to), next_eff_dt), 1)
+        end as rec_exp_dt,
         valid_to is null as is_current
 
-    from versions
+    from with_next
 
 )
 

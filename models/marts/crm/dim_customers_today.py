@@ -13,4 +13,5 @@ def model(dbt, session):
         email="email_id",
         name=("first_name", "last_name"),
         place="city",
+        changed_at="_changed_at",
     )

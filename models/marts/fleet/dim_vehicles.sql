@@ -12,14 +12,34 @@ depots as (
 
 ),
 
+versions as (
+
+    select * from {{ ref('hist_fleet__vehicles') }}
+
+),
+
+-- mileage was dropped: a vehicle that has changed since has it in its history alone.
+last_told as (
+
+    select
+        vehicle_id,
+        max_by(mileage, valid_from) as mileage
+
+    from versions
+
+    where mileage is not null
+
+    group by vehicle_id
+
+),
+
 -- depot became home_depot: a vehicle that has not changed since has the old one alone.
 renamed as (
 
     select
         vehicle_id,
         plate,
-        coalesce(home_depot, depot) as depot,
-        mileage as last_known_mileage
+        coalesce(home_depot, depot) as depot
 
     from vehicles
 
@@ -30,9 +50,12 @@ select
     renamed.plate,
     renamed.depot,
     depots.city as depot_city,
-    renamed.last_known_mileage
+    last_told.mileage as last_known_mileage
 
 from renamed
 
 left join depots
     on renamed.depot = depots.depot
+
+left join last_told
+    on renamed.vehicle_id = last_told.vehicle_id

@@ -2,41 +2,41 @@
     materialized='incremental',
     incremental_strategy='merge',
     unique_key='customer_id',
-    delete_condition='DBT_INTERNAL_SOURCE.customer_name is null',
-    not_matched_condition='DBT_INTERNAL_SOURCE.customer_name is not null',
+    delete_condition='DBT_INTERNAL_SOURCE.order_count is null',
+    not_matched_condition='DBT_INTERNAL_SOURCE.order_count is not null',
     on_schema_change='append_new_columns',
 ) }}
 
-{# What is new since the last build: of which tables, and with which loads. #}
+{# How far the table has come with each of the three: which customers to add up anew. #}
 {%- set since = newest_loads_applied(['_customers_load_id', '_sites_load_id', '_orders_load_id']) -%}
 
 with
 
 customers as (
 
-    select * from {{ ref('cur_shop__customers') }}
+    select * from {{ ref('hist_shop__customers') }}
 
 ),
 
 sites as (
 
-    select * from {{ ref('cur_shop__customer_sites') }}
+    select * from {{ ref('hist_shop__customer_sites') }}
 
 ),
 
 orders as (
 
-    select * from {{ ref('cur_shop__sales_orders') }}
+    select * from {{ ref('hist_shop__sales_orders') }}
 
 ),
 
-touched_orders as (
+touched_customers as (
 
-    {{ versions_of_touched_keys(
-        ref('hist_shop__sales_orders'),
-        ref('stg_shop__sales_orders'),
-        key=['order_id'],
-        since=since['_orders_load_id'],
+    {{ values_of_touched_keys(
+        ref('stg_shop__customers'),
+        key=['customer_id'],
+        columns=['customer_id'],
+        since=since['_customers_load_id'],
     ) | indent(4) }}
 
 ),
@@ -44,22 +44,22 @@ touched_orders as (
 -- A site that went from one customer to another concerns both.
 touched_sites as (
 
-    {{ versions_of_touched_keys(
-        ref('hist_shop__customer_sites'),
+    {{ values_of_touched_keys(
         ref('stg_shop__customer_sites'),
         key=['site_id'],
+        columns=['customer_id'],
         since=since['_sites_load_id'],
     ) | indent(4) }}
 
 ),
 
-touched_customers as (
+touched_orders as (
 
-    {{ versions_of_touched_keys(
-        ref('hist_shop__customers'),
-        ref('stg_shop__customers'),
-        key=['customer_id'],
-        since=since['_customers_load_id'],
+    {{ values_of_touched_keys(
+        ref('stg_shop__sales_orders'),
+        key=['order_id'],
+        columns=['site_id'],
+        since=since['_orders_load_id'],
     ) | indent(4) }}
 
 ),
@@ -67,13 +67,16 @@ touched_customers as (
 to_do as (
 
     select customer_id from touched_customers
+    where customer_id is not null
     union
     select customer_id from touched_sites
+    where customer_id is not null
     union
-    select all_sites.customer_id
-    from {{ ref('hist_shop__customer_sites') }} as all_sites
+    select sites.customer_id
+    from sites
     left semi join touched_orders
-        on all_sites.site_id = touched_orders.site_id
+        on sites.site_id = touched_orders.site_id
+    where sites.customer_id is not null
 
 ),
 
@@ -92,33 +95,53 @@ per_customer as (
     inner join orders
         on sites.site_id = orders.site_id
 
+    where
+        sites.is_current
+        and orders.is_current
+
     group by sites.customer_id
+
+),
+
+-- A customer that is gone has no counts, and the merge deletes it.
+counted as (
+
+    select
+        to_do.customer_id,
+        customers.customer_name,
+        customers.segment,
+        if(customers.customer_id is null, null, coalesce(per_customer.order_count, 0))
+            as order_count,
+        coalesce(per_customer.open_order_count, 0) as open_order_count,
+        coalesce(per_customer.order_amount, 0) as order_amount,
+        per_customer.last_ordered_at
+
+    from to_do
+
+    left join customers
+        on
+            to_do.customer_id = customers.customer_id
+            and customers.is_current
+
+    left join per_customer
+        on to_do.customer_id = per_customer.customer_id
 
 )
 
 select
-    to_do.customer_id,
-    customers.customer_name,
-    customers.segment,
-    coalesce(per_customer.order_count, 0) as order_count,
-    coalesce(per_customer.open_order_count, 0) as open_order_count,
-    coalesce(per_customer.order_amount, 0) as order_amount,
-    per_customer.last_ordered_at,
-    (select coalesce(max(news._load_id), 0) from {{ ref('stg_shop__customers') }} as news)
-        as _customers_load_id,
-    (select coalesce(max(news._load_id), 0) from {{ ref('stg_shop__customer_sites') }} as news)
-        as _sites_load_id,
-    (select coalesce(max(news._load_id), 0) from {{ ref('stg_shop__sales_orders') }} as news)
-        as _orders_load_id
+    customer_id,
+    customer_name,
+    segment,
+    order_count,
+    open_order_count,
+    order_amount,
+    last_ordered_at,
+    (select coalesce(max(customers._load_id), 0) from customers) as _customers_load_id,
+    (select coalesce(max(sites._load_id), 0) from sites) as _sites_load_id,
+    (select coalesce(max(orders._load_id), 0) from orders) as _orders_load_id
 
-from to_do
-
-left join customers
-    on to_do.customer_id = customers.customer_id
-
-left join per_customer
-    on to_do.customer_id = per_customer.customer_id
+from counted
 
 {% if not is_incremental() -%}
-where customers.customer_id is not null
+where order_count is not null
 {%- endif %}

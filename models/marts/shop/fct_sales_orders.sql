@@ -6,35 +6,42 @@ orders as (
 
 ),
 
--- The shop's history begins with the replication: older orders count by its first day.
-dated as (
+-- What is known first of a site or a customer held before, as far as anybody can tell.
+sites_ever as (
 
     select
-        order_id,
-        site_id,
-        ordered_at,
-        greatest(ordered_at, timestamp'{{ var("shop_first_instant") }}') as known_at,
-        amount,
-        status
+        *,
+        if(version_number = 1, timestamp'0001-01-01', valid_from) as holds_from
 
-    from orders
+    from {{ ref('hist_shop__customer_sites') }}
+
+),
+
+customers_ever as (
+
+    select
+        *,
+        if(version_number = 1, timestamp'0001-01-01', valid_from) as holds_from
+
+    from {{ ref('hist_shop__customers') }}
 
 ),
 
 with_site as (
 
     select
-        dated.*,
+        orders.*,
         sites.customer_id,
         sites.country
 
-    from dated
+    from orders
 
     {{ left_join_as_of(
-        ref('hist_shop__customer_sites'),
+        'sites_ever',
         alias='sites',
-        on={'site_id': 'dated.site_id'},
-        at='dated.known_at',
+        on={'site_id': 'orders.site_id'},
+        at='orders.ordered_at',
+        column_names={'valid_from': 'holds_from'},
     ) }}
 
 ),
@@ -49,10 +56,11 @@ with_customer as (
     from with_site
 
     {{ left_join_as_of(
-        ref('hist_shop__customers'),
+        'customers_ever',
         alias='customers',
         on={'customer_id': 'with_site.customer_id'},
-        at='with_site.known_at',
+        at='with_site.ordered_at',
+        column_names={'valid_from': 'holds_from'},
     ) }}
 
 )

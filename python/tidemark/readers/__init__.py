@@ -13,9 +13,18 @@ import pyarrow as pa
 
 from tidemark.feeds import Feed
 from tidemark.readers import avro_files, csv_files, json_files, parquet_files
-from tidemark.readers.records import NO_ROWS, RECORD, Records, UnreadableFileError, schema
+from tidemark.readers.records import NO_BYTES, NO_ROWS, RECORD, Records, UnreadableFileError, schema
 
-__all__ = ["NO_ROWS", "RECORD", "VANISHED", "reader", "records_of", "schema", "type_of_file"]
+__all__ = [
+    "NO_BYTES",
+    "NO_ROWS",
+    "RECORD",
+    "VANISHED",
+    "reader",
+    "records_of",
+    "schema",
+    "type_of_file",
+]
 
 VANISHED = "the file vanished or changed before it was read"
 _GZIP = b"\x1f\x8b"

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -11,6 +12,9 @@ from tidemark.readers.records import Names, Records, WrongValueError, base64_of,
 
 # MongoDB's extended JSON: an object with one such field stands for its value.
 _EXTENDED = ("$oid", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$uuid")
+
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\Z")
 
 
 class Number(str):
@@ -55,6 +59,7 @@ def text_of(value: Any) -> str | None:
 
 def json_of(value: Any) -> str:
     """What is nested, as JSON text; numbers as they were written."""
+    value = unwrapped(value)
     if isinstance(value, Mapping):
         entries = (f"{json.dumps(str(name))}: {json_of(each)}" for name, each in value.items())
         return "{" + ", ".join(entries) + "}"
@@ -146,7 +151,8 @@ def unwrapped(value: Any) -> Any:
         return value
     ((name, inner),) = value.items()
     if name in _EXTENDED:
-        return inner
+        is_number = name.startswith("$number") and isinstance(inner, str) and _NUMBER.match(inner)
+        return Number(inner) if is_number else inner
     if name == "$date":
         since_1970 = unwrapped(inner)
         if since_1970 is not inner or isinstance(inner, Number):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidemark.feeds import RESERVED, Feed
 
+NO_BYTES = "the file is empty (0 bytes)"
 # Someone can confirm that an extract is to be empty.
 NO_ROWS = "the extract has no rows: taking it would delete them all"
 

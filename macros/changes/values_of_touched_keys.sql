@@ -1,0 +1,28 @@
+{#
+    The values that the keys touched by the loads after `since` ever had in some columns, as the
+    log has them. A history may have lost a value again: of two changes of one instant it keeps
+    the last.
+#}
+{%- macro values_of_touched_keys(changes, key, columns, since) -%}
+
+{%- set is_new = '_load_id > ' ~ since -%}
+select {% for name in columns %}known.{{ name }}{% if not loop.last %}, {% endif %}{% endfor %}
+
+from {{ changes }} as known
+
+left semi join (select * from {{ changes }} where {{ is_new }}) as news
+    on
+        {%- for name in key %}
+        {% if not loop.first %}and {% endif %}known.{{ name }} = news.{{ name }}
+        {%- endfor %}
+
+union
+
+-- A truncate touches every key.
+select {% for name in columns %}known.{{ name }}{% if not loop.last %}, {% endif %}{% endfor %}
+
+from {{ changes }} as known
+
+where exists (select 1 from {{ changes }} where _is_delete and _op = 'T' and {{ is_new }})
+
+{%- endmacro -%}
