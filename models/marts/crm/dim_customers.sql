@@ -9,7 +9,7 @@ versions as (
 with_next as (
 
     select
-        versions.*,
+        *,
         -- What the first extract has is taken to hold since the dimension's first day.
         greatest(to_date(known_at), to_date('{{ var("crm_first_day") }}')) as rec_eff_dt,
         lead(to_date(known_at)) over (

@@ -11,7 +11,7 @@ sites_ever as (
 
     select
         *,
-        if(version_number = 1, timestamp'0001-01-01', valid_from) as holds_from
+        if(version_number = 1, timestamp '0001-01-01', valid_from) as holds_from
 
     from {{ ref('hist_shop__customer_sites') }}
 
@@ -21,7 +21,7 @@ customers_ever as (
 
     select
         *,
-        if(version_number = 1, timestamp'0001-01-01', valid_from) as holds_from
+        if(version_number = 1, timestamp '0001-01-01', valid_from) as holds_from
 
     from {{ ref('hist_shop__customers') }}
 
