@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark import files, full_loads, ledger, log, macros, problems, readers, session
 from tidemark.errors import ConfigError, TidemarkError
-from tidemark.feeds import Column, Feed
+from tidemark.feeds import Feed
 from tidemark.files import LandedFile
 from tidemark.storage import LandingFolder
 
@@ -504,12 +504,14 @@ def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
     found = records.select(
         *others,
         F.struct(*[f"`{name}`" for name in names]).alias("_texts"),
-        *[_value(feed, column).alias(column.name) for column in feed.columns],
+        *[F.expr(macros.cast_text(f"`{c.name}`", c.type)).alias(c.name) for c in feed.columns],
     )
     for name, (setting, condition) in conditions.items():
         try:
             # As in a CHECK of SQL, what is unknown passes.
             unknown = "true" if name.startswith("_check_") else "false"
+            if name == "_check_0":
+                found = _without_left_out(found, feed)
             holds = F.expr(f"coalesce({condition}, {unknown})") if condition else F.lit(False)
             found = found.withColumn(name, holds)
         except AnalysisException as error:
@@ -524,18 +526,24 @@ def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
     return found.select(*others, "_deletes", "_truncates", "_failed", "_texts.*")
 
 
-def _value(feed: Feed, column: Column) -> SparkColumn:
-    """A column of a record with its type; NULL where an update leaves it out."""
-    value = F.expr(macros.cast_text(f"`{column.name}`", column.type))
-    is_left_out = F.lit(False)
-    if feed.unavailable_value:
-        is_left_out = F.col(f"`{column.name}`").eqNullSafe(feed.unavailable_value)
-    if feed.changed_columns and column.name not in feed.key:
-        listed = macros.names_in_list(f"`{feed.changed_columns}`")
-        is_left_out = is_left_out | F.expr(
-            f"not coalesce(array_contains({listed}, '{column.name.lower()}'), true)"
-        )
-    return F.when(~((F.col("_op") == "U") & is_left_out) | F.col("_op").isNull(), value)
+def _without_left_out(records: DataFrame, feed: Feed) -> DataFrame:
+    """The typed columns of records, NULL where an update leaves them out: a check passes them."""
+    is_update = F.coalesce(F.col("_op") == "U", F.lit(False))
+    is_listed = None
+    if feed.changed_columns:
+        is_listed = macros.names_in_list(f"_texts.`{feed.changed_columns}`")
+    carried = {}
+    for name in feed.column_names:
+        is_left_out = F.lit(False)
+        if feed.unavailable_value:
+            text = F.col("_texts").getField(name)
+            is_left_out = text.eqNullSafe(feed.unavailable_value)
+        if is_listed and name not in feed.key:
+            is_left_out = is_left_out | F.expr(
+                f"not coalesce(array_contains({is_listed}, '{name.lower()}'), true)"
+            )
+        carried[name] = F.when(~(is_update & is_left_out), F.col(f"`{name}`"))
+    return records.withColumns(carried)
 
 
 def _too_late(spark: SparkSession, feed: Feed, load_id: int) -> datetime | None:
