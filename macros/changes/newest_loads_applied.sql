@@ -4,21 +4,14 @@
 #}
 {%- macro newest_loads_applied(columns) -%}
 
-{%- set applied = {} -%}
+{%- set found = {} -%}
 {%- if execute and is_incremental() -%}
-    {%- set highest = [] -%}
-    {%- for column in columns -%}
-        {%- do highest.append('coalesce(max(' ~ column ~ '), 0) as ' ~ column) -%}
-    {%- endfor -%}
-    {%- set found = run_query('select ' ~ highest | join(', ') ~ ' from ' ~ this).rows[0] -%}
-    {%- for column in columns -%}
-        {%- do applied.update({column: found[column] | int}) -%}
-    {%- endfor -%}
-{%- else -%}
-    {%- for column in columns -%}
-        {%- do applied.update({column: 0}) -%}
-    {%- endfor -%}
+    {%- set found = run_query('select max(' ~ columns | join('), max(') ~ ') from ' ~ this).rows[0] -%}
 {%- endif -%}
+{%- set applied = {} -%}
+{%- for column in columns -%}
+    {%- do applied.update({column: (found[loop.index0] or 0) | int}) -%}
+{%- endfor -%}
 {%- do return(applied) -%}
 
 {%- endmacro -%}

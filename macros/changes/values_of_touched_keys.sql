@@ -6,7 +6,8 @@
 {%- macro values_of_touched_keys(changes, key, columns, since) -%}
 
 {%- set is_new = '_load_id > ' ~ since -%}
-select {% for name in columns %}known.{{ name }}{% if not loop.last %}, {% endif %}{% endfor %}
+{%- set values = 'known.' ~ columns | join(', known.') -%}
+select {{ values }}
 
 from {{ changes }} as known
 
@@ -19,7 +20,7 @@ left semi join (select * from {{ changes }} where {{ is_new }}) as news
 union
 
 -- A truncate touches every key.
-select {% for name in columns %}known.{{ name }}{% if not loop.last %}, {% endif %}{% endfor %}
+select {{ values }}
 
 from {{ changes }} as known
 

@@ -10,9 +10,9 @@
     {%- if execute and is_incremental() -%}
         {%- set known = _known_derivation(this) -%}
         {%- set drifted = [] -%}
-        {%- set there = adapter.get_columns_in_relation(this) | map(attribute='name') | list -%}
-        {%- for name in (known if known is none else now) or [] -%}
+        {%- for name in (known if known is none else now) or [] if known.get(name) != now[name] -%}
             {%- set was, is = known.get(name), now[name] -%}
+            {%- set there = adapter.get_columns_in_relation(this) | map(attribute='name') | list -%}
             {%- if is is not string and was is string and was -%}
                 {#- As an older Tidemark wrote it. -#}
                 {%- set was = is -%}

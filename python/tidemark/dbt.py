@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,16 +67,17 @@ def as_part_of(run_id: str) -> Iterator[None]:
             del os.environ[name]
 
 
-def idle(manifest: Any, with_files: Sequence[str]) -> list[str]:
+def idle(manifest: Any, feeds: Sequence[Feed], with_files: Collection[str]) -> list[str]:
     """Selectors of the sources, models and snapshots that only feeds without any file concern.
 
-    `with_files` are the other feeds. What depends on one of those, all that this reads, and
-    what reads no feed at all, are not idle.
+    `with_files` names the other ones of the `feeds`. What depends on one of those, all that this
+    reads, and what reads no feed at all, are not idle.
     """
+    declared = {feed.name for feed in feeds}
     sources = {
-        unique_id: f"{source.source_name}.{source.name}"
+        unique_id: name
         for unique_id, source in manifest.sources.items()
-        if feeds_of([source.to_dict()])
+        if (name := f"{source.source_name}.{source.name}") in declared
     }
     active = [unique_id for unique_id, name in sources.items() if name in with_files]
     needed = _reached(manifest.parent_map, _reached(manifest.child_map, active))

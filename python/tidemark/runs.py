@@ -61,7 +61,7 @@ def run(
         dbt.build(run_id, exclude=exclude, quiet=quiet)
     elif changed:
         tell("Building everything that has files: the project has changed.")
-        dbt.build(run_id, exclude=[*exclude, *dbt.idle(manifest, list(newest))], quiet=quiet)
+        dbt.build(run_id, exclude=[*exclude, *dbt.idle(manifest, feeds, newest)], quiet=quiet)
     elif loads:
         tell(f"Building what depends on {', '.join(sorted(loads))}.")
         # What a table's first models read may not be there yet: @ takes it, too.

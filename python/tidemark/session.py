@@ -74,23 +74,29 @@ def remove_unborn_tables(spark: SparkSession) -> None:
     folder with more commits stays: it is a table that the catalog has lost, as is every folder of
     a schema that the catalog has lost.
     """
-    aside = paths.lake_dir() / "left_behind"
-    for folder in (paths.lake_dir() / "warehouse").glob("*.db/*"):
-        log = folder / "_delta_log"
-        is_old = any(log.glob("*.checkpoint*"))
-        commits = len(list(log.glob("*.json"))) + is_old
-        schema = folder.parent.name.removesuffix(".db")
-        if folder.is_dir() and commits <= 1 and not _is_of_a_table(spark, schema, folder):
-            aside.mkdir(exist_ok=True)
-            shutil.move(folder, aside / f"{schema}.{folder.name}.{time.time_ns()}")
+    for folder in (paths.lake_dir() / "warehouse").glob("*.db"):
+        schema = folder.name.removesuffix(".db")
+        young = {each.name: each for each in folder.iterdir() if each.is_dir() and _is_young(each)}
+        # Folders of a schema that the catalog has lost stay.
+        if not young or not spark.catalog.databaseExists(schema):
+            continue
+        known = {row.tableName for row in spark.sql(f"show tables in `{schema}`").collect()}
+        for name in young.keys() - known:
+            if not _is_of_a_renamed_table(spark, schema, young[name]):
+                aside = paths.lake_dir() / "left_behind"
+                aside.mkdir(exist_ok=True)
+                shutil.move(young[name], aside / f"{schema}.{name}.{time.time_ns()}")
 
 
-def _is_of_a_table(spark: SparkSession, schema: str, folder: Path) -> bool:
-    """Whether the catalog has, or has lost, a table there, be it of another name (renamed)."""
-    if not spark.catalog.databaseExists(schema):
-        return True
-    if spark.catalog.tableExists(f"`{schema}`.`{folder.name}`"):
-        return True
+def _is_young(folder: Path) -> bool:
+    """Whether there is no commit but perhaps the first one; without reading a long log."""
+    log = folder / "_delta_log"
+    if (log / f"{1:020}.json").exists() or (log / "_last_checkpoint").exists():
+        return False
+    return len(list(log.glob("*.json"))) <= 1 and not any(log.glob("*.parquet"))
+
+
+def _is_of_a_renamed_table(spark: SparkSession, schema: str, folder: Path) -> bool:
     tables = spark.sql(f"show table extended in `{schema}` like '*'").collect()
     place = re.compile(rf"^Location: .*{re.escape(folder.as_posix())}/?$", re.MULTILINE)
     return any(place.search(table.information) for table in tables)
