@@ -1,28 +1,38 @@
-# What there is to do: `make help`. Everything runs from one virtual environment, .venv.
+# What there is to do: `make help`. Everything runs from one virtual environment, .venv;
+# with SPARK=3.5 from another, .venv-spark3.5, for that line of Spark (docs/targets/spark-3.5.md).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-all run docs lint test test-all bench lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-BIN := .venv/bin
+SPARK ?= 4.1
+ifeq ($(SPARK),4.1)
+VENV := .venv
+LOCK := requirements.lock
+else
+VENV := .venv-spark$(SPARK)
+LOCK := spark$(SPARK)/requirements.lock
+INSTEAD := --override spark$(SPARK)/requirements.in
+endif
+BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: .venv/ready ## Install what is needed: Python packages, jars, dbt packages
+setup: $(VENV)/ready ## Install what is needed: Python packages, jars, dbt packages
 	@$(BIN)/python -m tidemark.jars
 	@$(BIN)/python -m tidemark.packages
 
-# Checked against requirements.lock's checksums. PIP_INDEX_URL names a mirror of PyPI,
+# Checked against the checksums of requirements.lock. PIP_INDEX_URL names a mirror of PyPI,
 # TIDEMARK_MAVEN_MIRROR one of Maven Central, DBT_PACKAGE_HUB_URL one of the dbt hub.
-.venv/ready: requirements.lock pyproject.toml
+$(VENV)/ready: $(LOCK) pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 was not found: install it, or name it with make PYTHON=..."; exit 1; }
 	@$(PYTHON) python/tidemark/java.py
-	@echo "Installing the Python packages into .venv (about two minutes, once)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "Installing the Python packages into $(VENV) (about two minutes, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
@@ -54,9 +64,11 @@ test-all: lint ## All tests, the slow ones included
 bench: setup ## Measure against a hand-written Spark job, side by side
 	@$(BIN)/python -m bench
 
-lock: .venv/ready ## Write requirements.lock anew from requirements.in
+# The lines differ in what they must: the other lock starts from the default's versions.
+lock: $(VENV)/ready ## Write requirements.lock anew from requirements.in
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile --quiet --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 requirements.in --output-file requirements.lock
+	@test $(LOCK) = requirements.lock || cp requirements.lock $(LOCK)
+	@$(BIN)/uv pip compile --quiet --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 requirements.in $(INSTEAD) --output-file $(LOCK)
 
 clean: ## Remove the lake and what was generated; your landing folder stays
 	rm -rf .tidemark target logs dbt_packages
