@@ -12,17 +12,22 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import dbt.adapters.spark.connections as spark_connections
 import dbt.adapters.spark.session as spark_session
 from dbt.adapters.base import PythonJobHelper, available
+from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark.impl import (
     SCHEMA_NOT_FOUND_MESSAGES,
     TABLE_OR_VIEW_NOT_FOUND_MESSAGES,
     SparkAdapter,
 )
 from dbt_common.exceptions import DbtRuntimeError
+from pyhive import hive
 from pyspark.errors.exceptions.captured import CapturedException
+from TCLIService.ttypes import TOperationState
+from thrift.transport.TTransport import TTransportException
 
-from tidemark import hook, session
+from tidemark import hook, session, targets
 from tidemark.errors import TidemarkError
 
 logging.getLogger("py4j").setLevel(logging.ERROR)
@@ -94,6 +99,109 @@ def _literal(cls: type, value: Any) -> str:
     return "'" + text.replace("$", "\\u0024") + "'"
 
 
+# --- Thrift ---------------------------------------------------------------------------------
+
+_LONGEST_PAUSE = 1.0
+_RUNNING = (
+    TOperationState.INITIALIZED_STATE,
+    TOperationState.PENDING_STATE,
+    TOperationState.RUNNING_STATE,
+)
+
+
+def _execute_remotely(
+    self: spark_connections.PyhiveConnectionWrapper,
+    sql: str,
+    bindings: Sequence[Any] | None = None,
+) -> None:
+    """Replaces PyhiveConnectionWrapper.execute.
+
+    dbt-spark asks every second, or slower, whether a statement is done; sends numbers of seeds
+    through a float; and sends a statement again when the connection is lost, though the server
+    may have carried it out.
+    """
+    statement = sql.strip().removesuffix(";")
+    if bindings:
+        statement %= tuple(_literal(type(self), value) for value in bindings)
+    assert self._cursor
+    pause = 0.01
+    try:
+        self._cursor.execute(statement, async_=True)
+        while (answer := self._cursor.poll()).operationState in _RUNNING:
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+    except spark_connections.CONNECTION_LOST_EXCEPTIONS as error:
+        raise DbtRuntimeError(
+            "The connection to the Thrift server was lost while a statement ran. Whether it was "
+            "carried out is not known, so it was not sent again: run dbt again, which does what "
+            f"is missing. ({error})"
+        ) from error
+    except hive.OperationalError as error:
+        raise DbtRuntimeError(_thrift_message(error)) from error
+    if answer.operationState != TOperationState.FINISHED_STATE:
+        state = TOperationState._VALUES_TO_NAMES.get(answer.operationState, "an unknown state")
+        raise DbtRuntimeError(session.readable_text(answer.errorMessage or f"It ended in {state}."))
+
+
+def _thrift_message(error: Exception) -> str:
+    """What the server says of a statement, out of Thrift's own answer."""
+    status = getattr(error.args[0], "status", None) if error.args else None
+    return session.readable_text(getattr(status, "errorMessage", None) or str(error))
+
+
+_open_connection = spark_connections.SparkConnectionManager.open
+
+
+def _open(cls: type, connection: Any) -> Any:
+    """Replaces SparkConnectionManager.open: with the settings that count, and clear errors."""
+    _complete(connection.credentials)
+    try:
+        return _open_connection.__func__(cls, connection)
+    except Exception as error:
+        credentials = connection.credentials
+        if credentials.method != "thrift":
+            raise
+        place = f"the Thrift server at {credentials.host}:{credentials.port}"
+        text = str(error)
+        if "validating the login" in text or "Unsupported mechanism" in text:
+            cure = (
+                f"{place} refuses the user {credentials.user}: check TIDEMARK_THRIFT_USER, "
+                "DBT_ENV_SECRET_TIDEMARK_PASSWORD and TIDEMARK_THRIFT_AUTH."
+            )
+        elif isinstance(error.__cause__, TTransportException) or "Could not connect" in text:
+            cure = (
+                f"{place} does not answer: is it running? On this machine `tidemark thrift start` "
+                "starts it; elsewhere TIDEMARK_THRIFT_HOST and TIDEMARK_THRIFT_PORT say where it "
+                "is."
+            )
+        else:
+            cure = f"{place} refuses the session."
+        raise FailedToConnectError(f"{cure[0].upper()}{cure[1:]} ({text})") from error
+
+
+def _complete(credentials: spark_connections.SparkCredentials) -> None:
+    """Make the credentials of a Thrift server such that they reach it.
+
+    It takes a session's settings by names that begin with `set:hiveconf:` alone, and passes over
+    all others; dbt-spark knows nothing of that.
+    """
+    if credentials.method == "thrift":
+        credentials.auth = (credentials.auth or "NONE").upper()
+        # A profile has no way to leave a setting out; PyHive refuses empty ones.
+        credentials.password = credentials.password or None
+        credentials.kerberos_service_name = credentials.kerberos_service_name or None
+        if credentials.auth in ("CUSTOM", "LDAP") and not credentials.password:
+            raise DbtRuntimeError(
+                "The Thrift server wants a password: set DBT_ENV_SECRET_TIDEMARK_PASSWORD, or "
+                "TIDEMARK_THRIFT_AUTH to NONE if it takes everyone."
+            )
+        wanted = {**session.essential_settings(), **credentials.server_side_parameters}
+        credentials.server_side_parameters = {
+            name if name.startswith("set:") else f"set:hiveconf:{name}": value
+            for name, value in wanted.items()
+        }
+
+
 # --- Relations ------------------------------------------------------------------------------
 
 _LISTING_TRIES = 8
@@ -134,15 +242,18 @@ def _list_relations_safely(self: SparkAdapter, schema_relation: Any) -> list[Any
 # --- Python models --------------------------------------------------------------------------
 
 
-class SessionPythonJobHelper(PythonJobHelper):  # type: ignore[misc]
-    """Runs a Python model in the embedded session; dbt-spark itself only knows Databricks."""
+class PythonModelHelper(PythonJobHelper):  # type: ignore[misc]
+    """Runs a Python model in this process, on the embedded Spark or over Spark Connect.
+
+    dbt-spark itself only knows Databricks.
+    """
 
     def __init__(self, parsed_model: dict[str, Any], credentials: Any) -> None:
         self.model = parsed_model
-        if credentials.method != "session":
+        if credentials.method not in ("session", "thrift"):
             raise DbtRuntimeError(
                 f"{parsed_model['original_file_path']}: a Python model runs on targets with "
-                f"method session; this target's is {credentials.method}."
+                f"method session or thrift; this target's is {credentials.method}."
             )
 
     def submit(self, compiled_code: str) -> None:
@@ -151,7 +262,10 @@ class SessionPythonJobHelper(PythonJobHelper):  # type: ignore[misc]
         dbt writes blank lines above the model's code, and below it what runs the model.
         """
         path = self.model["original_file_path"]
-        spark = session.get().newSession()
+        try:
+            spark = session.fresh()
+        except TidemarkError as error:
+            raise DbtRuntimeError(f"{path}: {error}") from error
         try:
             code = compile(compiled_code.lstrip(), path, "exec")
             exec(code, {"__name__": path, "spark": spark})
@@ -183,8 +297,9 @@ def _message(self: CapturedException) -> str:
 
 def _land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) -> str:
     """New on SparkAdapter, for the macro `land_new_files`: land before the first model."""
-    if self.config.credentials.method != "session":
-        return ""
+    targets.use(self.config.target_name)
+    if self.config.credentials.method == "thrift" and not session.connect_url():
+        return f"Nothing is landed from here: {session.CONNECT_VARIABLE} is not set."
     try:
         return hook.land_for_dbt(sources)
     except TidemarkError as error:
@@ -196,20 +311,32 @@ def _landing_failure(self: SparkAdapter, name: str) -> str:
     return hook.landing_failure(name)
 
 
+def _give_back_lake(self: SparkAdapter) -> None:
+    """New on SparkAdapter, for the macro `give_back_lake`: dbt has written its last table."""
+    hook.end_of_run()
+
+
 def _install() -> None:
     spark_session.Connection.__init__ = _connect
     spark_session.Connection.cursor = _cursor
     spark_session.Cursor.execute = _execute
     spark_session.Cursor.fetchall = _fetchall
     spark_session.SessionConnectionWrapper._fix_binding = classmethod(_literal)
+    spark_connections.PyhiveConnectionWrapper.execute = _execute_remotely
+    spark_connections.SparkConnectionManager.open = classmethod(_open)
     SparkAdapter.list_relations_without_caching = _list_relations_safely
     SparkAdapter.python_submission_helpers = property(
-        lambda self: {"session": SessionPythonJobHelper}
+        lambda self: {"session": PythonModelHelper, "connect": PythonModelHelper}
     )
-    SparkAdapter.default_python_submission_method = property(lambda self: "session")
+    SparkAdapter.default_python_submission_method = property(
+        lambda self: "connect" if self.config.credentials.method == "thrift" else "session"
+    )
     SparkAdapter.land_new_files = available(_land_new_files)
     SparkAdapter.landing_failure = available(_landing_failure)
-    SparkAdapter._available_ = SparkAdapter._available_ | {"land_new_files", "landing_failure"}
+    SparkAdapter.give_back_lake = available(_give_back_lake)
+    SparkAdapter._available_ = SparkAdapter._available_ | {
+        *("land_new_files", "landing_failure", "give_back_lake")
+    }
     CapturedException.getMessage = _message  # type: ignore[method-assign]
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tidemark import feeds
+from tidemark import feeds, targets
 from tidemark.errors import ConfigError, TidemarkError
 
 
@@ -12,12 +12,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code. An error is one paragraph on standard error."""
     options = _parser().parse_args(arguments)
     try:
+        if getattr(options, "target", None):
+            targets.use(options.target)
         options.run(options)
     except TidemarkError as error:
         print(f"tidemark: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         return 0
+    except Exception as error:
+        if not type(error).__module__.startswith("pyspark."):
+            raise
+        from tidemark import session
+
+        print(f"tidemark: {session.readable(error)}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -26,13 +35,19 @@ def _parser() -> argparse.ArgumentParser:
         prog="tidemark", description="Change feeds in, trusted lakehouse tables out."
     )
     commands = parser.add_subparsers(required=True, metavar="command")
+    on_target = argparse.ArgumentParser(add_help=False)
+    on_target.add_argument("--target", help="of profiles.yml (default: embedded)")
 
-    run = commands.add_parser("run", help="land new files and build what depends on them")
+    run = commands.add_parser(
+        "run", help="land new files and build what depends on them", parents=[on_target]
+    )
     run.add_argument("--all", action="store_true", help="build every model, new files or not")
     run.set_defaults(run=_run)
 
     confirm = commands.add_parser(
-        "confirm", help="take an extract that was set aside because it deletes so much"
+        "confirm",
+        help="take an extract that was set aside because it deletes so much",
+        parents=[on_target],
     )
     confirm.add_argument(
         "file", help="its path below the landing folder, as the dead letter has it"
@@ -40,17 +55,23 @@ def _parser() -> argparse.ArgumentParser:
     confirm.set_defaults(run=_confirm)
 
     replay = commands.add_parser(
-        "replay", help="read the files with open dead letters again, after what was wrong is fixed"
+        "replay",
+        help="read the files with open dead letters again, after what was wrong is fixed",
+        parents=[on_target],
     )
     replay.add_argument("names", metavar="SOURCE.TABLE", nargs="*", help="default: all tables")
     replay.set_defaults(run=_replay)
 
-    sql = commands.add_parser("sql", help="run one SQL statement and print its rows")
+    sql = commands.add_parser(
+        "sql", help="run one SQL statement and print its rows", parents=[on_target]
+    )
     sql.add_argument("statement")
     sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
     sql.set_defaults(run=_sql)
 
-    docs = commands.add_parser("docs", help="write the documentation and serve it")
+    docs = commands.add_parser(
+        "docs", help="write the documentation and serve it", parents=[on_target]
+    )
     docs.add_argument("--port", type=int, default=8080)
     docs.add_argument("--no-serve", action="store_true", help="only write target/static_index.html")
     docs.set_defaults(run=_docs)
@@ -78,7 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("--delimiter", help="default: told by the files")
     add.set_defaults(run=_add)
 
-    demo = commands.add_parser("demo", help="sample changes of two or three days, step by step")
+    demo = commands.add_parser(
+        "demo", help="sample changes of two or three days, step by step", parents=[on_target]
+    )
     demo.add_argument(
         "domains",
         metavar="DOMAIN",
@@ -87,6 +110,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--all", action="store_true", help="all of them")
     demo.set_defaults(run=_demo)
+
+    thrift = commands.add_parser(
+        "thrift", help="a Spark Thrift Server with Spark Connect over this lake, on this machine"
+    )
+    thrift.add_argument("action", choices=("start", "stop", "status"))
+    thrift.add_argument("--port", type=int, default=10000, help="default: %(default)s")
+    thrift.add_argument("--connect-port", type=int, default=15002, help="default: %(default)s")
+    thrift.add_argument("--metastore-port", type=int, default=9083, help="default: %(default)s")
+    thrift.add_argument("--master", default="", help="Spark's, such as spark://host:7077")
+    thrift.add_argument(
+        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark's"
+    )
+    thrift.set_defaults(run=_thrift)
     return parser
 
 
@@ -106,9 +142,11 @@ def _replay(options: argparse.Namespace) -> None:
 
 
 def _confirm(options: argparse.Namespace) -> None:
-    from tidemark import landing, ledger, session
+    from tidemark import landing, lease, ledger, session
 
-    table = ledger.confirm(session.get(), options.file, landing.new_run_id())
+    spark = session.get()
+    with lease.held(spark):
+        table = ledger.confirm(spark, options.file, landing.new_run_id())
     print(f"{options.file} of {table} is confirmed: the next run takes it.")
 
 
@@ -172,6 +210,18 @@ def _demo(options: argparse.Namespace) -> None:
     from tidemark import demo
 
     demo.run(options.domains, all_of_them=options.all)
+
+
+def _thrift(options: argparse.Namespace) -> None:
+    from tidemark import server
+
+    if options.action == "start":
+        ports = server.Ports(options.port, options.connect_port, options.metastore_port)
+        server.start(ports, options.master, more=options.conf)
+    elif options.action == "stop":
+        server.stop()
+    elif not server.status():
+        sys.exit(3)  # as systemctl has it
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""What dbt calls before its first model, so that a plain `dbt build` lands new files too."""
+"""What dbt calls before its first model and at its end, so that a plain `dbt build` lands too."""
 
+import atexit
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
-from tidemark import landing, report, session, storage
+from tidemark import landing, lease, report, session, storage
 from tidemark.feeds import feeds_of
 
 # Set by `tidemark run`, which has landed by itself before it calls dbt.
@@ -12,6 +14,9 @@ LANDED_VARIABLE = "TIDEMARK_LANDED"
 
 # Why tables could not be landed, by `source.table`: their models fail, the others are built.
 _failures: dict[str, str] = {}
+# The lease of the lake: dbt writes after landing, too.
+_lease = ExitStack()
+atexit.register(_lease.close)
 
 
 def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
@@ -23,11 +28,18 @@ def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
     if not feeds:
         return ""
     run_id = landing.new_run_id()
-    landed = landing.land(session.get(), feeds, storage.landing_folder(), run_id=run_id)
+    spark = session.get()
+    _lease.enter_context(lease.held(spark))
+    landed = landing.land(spark, feeds, storage.landing_folder(), run_id=run_id)
     _failures.update({entry.feed.name: entry.failure for entry in landed if entry.failure})
     text = "\n".join([report.one_line(landed), *report.remarks(landed)])
     report.log(run_id, text)
     return text
+
+
+def end_of_run() -> None:
+    """Give back the lease of the lake."""
+    _lease.close()
 
 
 def landing_failure(name: str) -> str:

@@ -1,7 +1,8 @@
 """Jars beside PySpark's: fetched once with the Ivy it carries, checked, then only looked up.
 
 Run as `python -m tidemark.jars` to fetch what the session needs into the cache: what jars.lock
-names, and jars-s3.lock too when the landing folder is on S3 or `s3` is an argument.
+names, and jars-s3.lock too when the landing folder is on S3 or `s3` is an argument. `tidemark
+thrift start` fetches what jars-thrift.lock names.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from tidemark.errors import SetupError, TidemarkError
 
 MIRROR_VARIABLE = "TIDEMARK_MAVEN_MIRROR"
 S3_LOCK = "jars-s3.lock"
+THRIFT_LOCK = "jars-thrift.lock"
 
 
 @dataclass(frozen=True)

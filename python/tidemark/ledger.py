@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -320,12 +319,22 @@ def replay(spark: SparkSession, feeds: Iterable[Feed], run_id: str) -> list[str]
 def supersede(spark: SparkSession, feed: Feed, plan: Plan) -> None:
     """The plan's files were read anew: what was refused of them before counts no longer."""
     if plan.supersedes:
-        of_feed = (F.col("source_name") == feed.source) & (F.col("table_name") == feed.table)
-        of_plan = F.col("file").isin(*[file.path for file in plan.files])
-        is_open = F.col("superseded_by").isNull() & (F.col("load_id") < plan.load_id)
-        DeltaTable.forName(spark, DEAD_LETTER).update(
-            of_feed & of_plan & is_open, {"superseded_by": F.lit(plan.load_id)}
+        places = [(feed.source, feed.table, file.path, plan.load_id) for file in plan.files]
+        columns = "source_name string, table_name string, file string, load_id bigint"
+        # A MERGE takes no parameters.
+        view = f"read_anew_in_{plan.load_id}"
+        spark.createDataFrame(places, columns).createOrReplaceTempView(view)
+        spark.sql(
+            f"""
+            merge into {DEAD_LETTER} as letter
+            using {view} as anew
+            on letter.source_name = anew.source_name and letter.table_name = anew.table_name
+                and letter.file = anew.file
+                and letter.superseded_by is null and letter.load_id < anew.load_id
+            when matched then update set superseded_by = anew.load_id
+            """
         )
+        spark.catalog.dropTempView(view)
 
 
 def _newest_rows(spark: SparkSession) -> DataFrame:

@@ -21,22 +21,41 @@ _held: dict[Path, IO[str]] = {}
 _one_thread = threading.Lock()
 
 
-def hold(lake: Path) -> None:
+def hold(lake: Path) -> int:
     """Become the lake's only process; returns at once if this process already is.
 
+    Gives the lock's file descriptor: a child that inherits it keeps the lock after our end.
     Waits for TIDEMARK_WAIT_SECONDS (default 600) while another process holds it and says who;
     then raises LakeBusyError.
     """
     with _one_thread:
         if lake not in _held:
             _held[lake] = _locked_file(lake)
+        return _held[lake].fileno()
+
+
+def wait_seconds() -> float:
+    """How long to wait for whoever has the lake."""
+    return float(os.environ.get(WAIT_VARIABLE, "600"))
+
+
+def is_held(lake: Path) -> bool:
+    """Whether this process is the lake's only one."""
+    return lake in _held
+
+
+def hand_over(lake: Path, process: int, command: str) -> None:
+    """Name the child that keeps the lock from now on, and let go of our hold on it."""
+    with _one_thread:
+        file = _held.pop(lake)
+        _write_holder(file, process, command)
+        file.close()
 
 
 def _locked_file(lake: Path) -> IO[str]:
     lake.mkdir(parents=True, exist_ok=True)
     file = (lake / "lock").open("a+")
-    wait_seconds = float(os.environ.get(WAIT_VARIABLE, "600"))
-    deadline = time.monotonic() + wait_seconds
+    deadline = time.monotonic() + wait_seconds()
     announced = False
     while True:
         try:
@@ -46,19 +65,27 @@ def _locked_file(lake: Path) -> IO[str]:
             if time.monotonic() >= deadline:
                 raise LakeBusyError(
                     f"The lake {lake} is in use by {_holder(file)}. Try again when it is done, "
-                    f"or wait longer: {WAIT_VARIABLE} is {wait_seconds:g}."
+                    f"or wait longer: {WAIT_VARIABLE} is {wait_seconds():g}."
                 ) from None
             if not announced:
                 print(f"Waiting for {_holder(file)}, which uses {lake}", file=sys.stderr)
                 announced = True
             time.sleep(0.2)
+    _write_holder(file, os.getpid(), own_command())
+    return file
+
+
+def own_command() -> str:
+    """This process's command line, shortened."""
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+
+
+def _write_holder(file: IO[str], process: int, command: str) -> None:
     file.seek(0)
     file.truncate()
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    json.dump({"process": os.getpid(), "command": command[:200], "since": now}, file)
+    json.dump({"process": process, "command": command, "since": now}, file)
     file.flush()
-    return file
 
 
 def _holder(file: IO[str]) -> str:

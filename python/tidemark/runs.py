@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tidemark import dbt, landing, ledger, report, session, storage
+from tidemark import dbt, landing, lease, ledger, report, session, storage
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
 from tidemark.landing import Landed
@@ -37,9 +38,22 @@ def run(
         report.log(run_id, text)
 
     manifest = dbt.parse()
+    spark = session.get()
+    with lease.held(spark):
+        return _run(spark, manifest, run_id, tell, build_all, quiet, replay)
+
+
+def _run(
+    spark: SparkSession,
+    manifest: Any,
+    run_id: str,
+    tell: Callable[[str], None],
+    build_all: bool,
+    quiet: bool,
+    replay: Sequence[str] | None,
+) -> list[Landed]:
     feeds = dbt.feeds(manifest)
     project = dbt.fingerprint(manifest)
-    spark = session.get()
     tell(f"Run {run_id}")
     if replay is not None:
         _ask_to_replay(spark, feeds, replay, run_id, tell)

@@ -1,52 +1,187 @@
-"""The embedded Spark session: one per process, made here and nowhere else."""
+"""The Spark session: one per process, made here and nowhere else.
 
+It is embedded, or the host's, or, for the target `thrift`, remote over Spark Connect.
+"""
+
+import atexit
+import hashlib
+import io
 import logging
 import os
 import re
 import shutil
+import socket
 import sys
+import tempfile
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemark import jars, lock, paths
+from tidemark import jars, lock, paths, targets
+from tidemark.errors import ConfigError, SetupError
 
 # Spark and Python must agree on what a timestamp without a zone means.
 os.environ["TZ"] = "UTC"
 time.tzset()
+os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+
+CONNECT_VARIABLE = "TIDEMARK_CONNECT"
+
+# What every session must have, whoever started Spark, for tables to mean the same; the values
+# are those of spark-defaults.conf.
+ESSENTIAL = (
+    "spark.sql.ansi.enabled",
+    "spark.sql.session.timeZone",
+    "spark.sql.sources.default",
+    "spark.sql.variable.substitute",
+)
 
 # dbt's threads ask for the session all at once.
 _one_thread = threading.Lock()
+_remote: list[SparkSession] = []
+
+
+def is_remote() -> bool:
+    """Whether the target is a Spark of another process."""
+    return targets.method() == "thrift"
+
+
+def connect_url() -> str:
+    """Where Spark Connect answers: TIDEMARK_CONNECT, or the port of `tidemark thrift start`.
+
+    '' when the Thrift server is on another machine and nothing says where its Connect is.
+    """
+    if os.environ.get("TIDEMARK_THRIFT_HOST", "localhost") == "localhost":
+        return os.environ.get(CONNECT_VARIABLE, "sc://localhost:15002")
+    return os.environ.get(CONNECT_VARIABLE, "")
+
+
+def spark_home() -> str:
+    """The folder of the installed PySpark, jars and commands included."""
+    return str(Path(pyspark.__file__).parent)
+
+
+def essential_settings() -> dict[str, str]:
+    """The settings that every session must have, whoever started Spark."""
+    known = _written_settings()
+    return {name: known[name] for name in ESSENTIAL}
 
 
 def settings() -> dict[str, str]:
     """The Spark settings of profiles/spark-defaults.conf, with this lake's paths filled in."""
-    lake = paths.lake_dir()
+    filled = {
+        "${lake}": str(paths.lake_dir()),
+        "${profiles}": str(paths.project_dir() / "profiles"),
+        "${jars}": ",".join(str(jar) for jar in jars.installed_jars()),
+    }
+    found = _written_settings()
+    for name, value in filled.items():
+        found = {key: text.replace(name, value) for key, text in found.items()}
+    return found
+
+
+def _written_settings() -> dict[str, str]:
     text = (paths.project_dir() / "profiles" / "spark-defaults.conf").read_text()
     pairs = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
-    return {
-        key: value.strip()
-        .replace("${lake}", str(lake))
-        .replace("${profiles}", str(paths.project_dir() / "profiles"))
-        .replace("${jars}", ",".join(str(jar) for jar in jars.installed_jars()))
-        for key, value in pairs
-    }
+    return {key: value.strip() for key, value in pairs}
 
 
 def get() -> SparkSession:
     """The process's base session, started on first use, holding the lake's lock.
 
-    A host that runs a session already (a Glue job, a notebook) keeps its own.
-    Raises SetupError without Java or jars, LakeBusyError while another process has the lake.
+    A host that runs a session already (a Glue job, a notebook) keeps its own. On the target
+    `thrift` it is one over Spark Connect.
+    Raises SetupError without Java or jars, or when the remote Spark does not answer,
+    LakeBusyError while another process has the lake.
     """
     with _one_thread:
-        running = SparkSession.getActiveSession()
+        if is_remote():
+            if not _remote:
+                _remote.append(_connected())
+            return _remote[0]
+        running: SparkSession | None = SparkSession.getActiveSession()
         return running or getattr(SparkSession, "_instantiatedSession", None) or _start()
+
+
+def fresh() -> SparkSession:
+    """A session with settings and temporary views of its own, on the same Spark as `get`."""
+    return _connected() if is_remote() else get().newSession()
+
+
+def _connected() -> SparkSession:
+    url = connect_url()
+    if not url:
+        raise ConfigError(
+            f"There is no Spark Connect to work through: set {CONNECT_VARIABLE}, such as "
+            "sc://host:15002. Without it, dbt on this target only builds; see "
+            "docs/targets/thrift.md."
+        )
+    place = urlsplit(url)
+    host, port = place.hostname or "", place.port or 15002
+    if place.scheme != "sc" or not host:
+        raise ConfigError(f"{CONNECT_VARIABLE} is {url}: it must be like sc://host:15002.")
+    # The client itself would try for minutes.
+    if not answers(host, port):
+        raise SetupError(
+            f"Spark Connect does not answer at {host}:{port}: is it running? On this machine "
+            f"`tidemark thrift start` starts it; elsewhere {CONNECT_VARIABLE} says where it is."
+        )
+    password = os.environ.get("DBT_ENV_SECRET_TIDEMARK_PASSWORD")
+    if password and host == "localhost" and ";token=" not in url:
+        # PySpark's client reads a token from here, and sends it to localhost without TLS.
+        url = f"{url.rstrip('/')}/;token={quote(password, safe='')};use_ssl=false"
+    try:
+        spark: SparkSession = SparkSession.builder.remote(url).create()
+        for name, value in essential_settings().items():
+            spark.conf.set(name, value)
+        # Landing reads files in the server's Python workers, which need this package.
+        spark.addArtifacts(_package(), pyfile=True)
+    except Exception as error:  # PySpark's, or gRPC's own
+        raise SetupError(
+            f"Spark Connect at {host}:{port} refuses the session: {readable(error)}"
+        ) from error
+    return spark
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether something accepts connections there."""
+    try:
+        with socket.create_connection((host, port), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@cache
+def _package() -> str:
+    """This package as a zip file, made once a process.
+
+    Spark keeps files of all sessions in one folder and refuses two that differ under one name:
+    the same sources give the same bytes, and the name says which.
+    """
+    source = Path(__file__).parent
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for file in sorted(source.rglob("*.py")):
+            archive.writestr(
+                zipfile.ZipInfo(str(file.relative_to(source.parent))), file.read_bytes()
+            )
+    folder = tempfile.mkdtemp(prefix="tidemark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    digest = hashlib.sha256(content.getvalue()).hexdigest()[:16]
+    package = Path(folder, f"tidemark-{digest}.zip")
+    package.write_bytes(content.getvalue())
+    return str(package)
 
 
 def _start() -> SparkSession:
@@ -54,7 +189,6 @@ def _start() -> SparkSession:
     lock.hold(paths.lake_dir())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     # PySpark prints each analysis error as a JSON line, beside the exception that carries it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("tidemark").enableHiveSupport()
@@ -131,10 +265,27 @@ def readable(error: Exception) -> str:
     Where it has the stack alone to say why ("Job aborted"), the innermost cause is kept.
     """
     if isinstance(error, PySparkException):
-        text, causes = str(error), []
+        text, causes = str(error), list[Any]()
     else:
         text = f"{type(error).__name__}: {error}"
         causes = re.findall(r"^Caused by: .*?(?=\n\tat |\Z)", text, re.DOTALL | re.MULTILINE)
+    return "\n".join([readable_text(text), *causes[-1:]])
+
+
+def readable_text(message: str) -> str:
+    """A message of Spark's without what only its developers need."""
     for rest in ("\n\tat ", "\n\nJVM stacktrace", ";\n'"):
-        text = text.split(rest)[0]
-    return "\n".join([text.strip(), *causes[-1:]])
+        message = message.split(rest)[0]
+    if re.search(r"DATA_SOURCE_NOT_FOUND.*\bdelta\b|ClassNotFoundException.*\bdelta\b", message):
+        return (
+            "This Spark has no Delta Lake: the jars of jars.lock belong on its class path "
+            "(spark.driver.extraClassPath and spark.executor.extraClassPath), see "
+            f"docs/targets/thrift.md. ({message.strip()[:200]})"
+        )
+    if "Invalid method name" in message:
+        return (
+            "The Hive metastore is of another version than the client in Spark: set "
+            "spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars, see "
+            f"docs/targets/thrift.md. ({message.strip()[:200]})"
+        )
+    return message.strip()

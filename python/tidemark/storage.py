@@ -171,7 +171,7 @@ class _Remote:
 
     def _files(self, *paths: str) -> DataFrame:
         # Few tasks, whatever the number of files; the session's own settings stay as they are.
-        spark = session.get().newSession()
+        spark = session.fresh()
         spark.conf.set("spark.sql.files.openCostInBytes", "0")
         spark.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 62))
         files = spark.read.format("binaryFile").option("recursiveFileLookup", True)

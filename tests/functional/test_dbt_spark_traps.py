@@ -230,9 +230,9 @@ def test_an_error_after_a_python_models_last_line_names_its_file_alone(lab: Lab)
     assert "[USER_RAISED_EXCEPTION] too late" in lab.said["py_late"]
 
 
-def helper(method: str, code: str) -> dbt_tidemark.SessionPythonJobHelper:
+def helper(method: str, code: str) -> dbt_tidemark.PythonModelHelper:
     model = {"original_file_path": "models/a.py", "raw_code": code}
-    return dbt_tidemark.SessionPythonJobHelper(model, SimpleNamespace(method=method))
+    return dbt_tidemark.PythonModelHelper(model, SimpleNamespace(method=method))
 
 
 def test_a_syntax_error_in_a_python_model_names_its_file_and_line(lab: Lab) -> None:
@@ -253,9 +253,10 @@ def test_a_syntax_error_in_an_imported_module_names_the_import(
 
 def test_a_python_model_on_another_method_is_refused_in_one_sentence() -> None:
     with pytest.raises(DbtRuntimeError) as error:
-        helper("thrift", "")
+        helper("http", "")
     assert error.value.msg == (
-        "models/a.py: a Python model runs on targets with method session; this target's is thrift."
+        "models/a.py: a Python model runs on targets with method session or thrift; "
+        "this target's is http."
     )
 
 

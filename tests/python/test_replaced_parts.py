@@ -22,6 +22,12 @@ HELPERS = [file for file in FILES if file.read_text().startswith("{#\n    Helper
 OVERRIDES = [file for file in FILES if file not in HELPERS]
 
 PINNED = {
+    "dbt.adapters.spark.connections.PyhiveConnectionWrapper.execute": (
+        "e8ccd138d2f7f77fe50eef2bbc18bf189e506c5afb10ad2c4add400b41730dd1"
+    ),
+    "dbt.adapters.spark.connections.SparkConnectionManager.open": (
+        "7a3808805bd586f020e8c79838256514f52538d067b29298626f225d69b0b3c1"
+    ),
     "dbt.adapters.spark.impl.SparkAdapter.default_python_submission_method": (
         "354b3ac4b69f2f7496cf6f5cf8abf678f25cffa9985b9177db9028dcd9199f8f"
     ),

@@ -1,0 +1,37 @@
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.security.MessageDigest;
+import java.util.Base64;
+import javax.crypto.SecretKeyFactory;
+import javax.crypto.spec.PBEKeySpec;
+import javax.security.sasl.AuthenticationException;
+import org.apache.hive.service.auth.PasswdAuthenticationProvider;
+
+/**
+ * Lets one user in, by the file that the system property tidemark.password names: user, salt and
+ * key of PBKDF2 (HMAC-SHA256), a line each, the last two in base64.
+ */
+public class PasswordFile implements PasswdAuthenticationProvider {
+  // As in tidemark/server/__init__.py.
+  private static final int ROUNDS = 100000;
+
+  public void Authenticate(String user, String password) throws AuthenticationException {
+    boolean isRight = false;
+    try {
+      byte[] file = Files.readAllBytes(Paths.get(System.getProperty("tidemark.password")));
+      String[] lines = new String(file, StandardCharsets.UTF_8).split("\n");
+      byte[] salt = Base64.getDecoder().decode(lines[1]);
+      PBEKeySpec spec = new PBEKeySpec(password.toCharArray(), salt, ROUNDS, 256);
+      SecretKeyFactory factory = SecretKeyFactory.getInstance("PBKDF2WithHmacSHA256");
+      byte[] key = factory.generateSecret(spec).getEncoded();
+      byte[] known = Base64.getDecoder().decode(lines[2]);
+      isRight = MessageDigest.isEqual(key, known) && user.equals(lines[0]);
+    } catch (Exception problem) {
+      throw new AuthenticationException("The password file cannot be read", problem);
+    }
+    if (!isRight) {
+      throw new AuthenticationException("Wrong user or password");
+    }
+  }
+}

@@ -1,0 +1,44 @@
+"""Which target a command works on, and how that reaches Spark: dbt's own profile says it."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from tidemark import paths
+from tidemark.errors import ConfigError
+
+TARGET_VARIABLE = "DBT_TARGET"
+
+
+def use(name: str) -> None:
+    """Work on this target from now on, as dbt's `--target` does. Raises ConfigError for none."""
+    os.environ[TARGET_VARIABLE] = name
+    method()
+
+
+def method() -> str:
+    """The target's `method`: `session` (Spark in this process) or `thrift` (a server's)."""
+    return _method(_profile(), os.environ.get(TARGET_VARIABLE, ""))
+
+
+def _profile() -> Path:
+    """Where dbt looks for profiles, in its order."""
+    named = os.environ.get("DBT_PROFILES_DIR")
+    folders = [Path(named)] if named else [Path.cwd(), paths.project_dir()]
+    places = [folder / "profiles.yml" for folder in [*folders, Path.home() / ".dbt"]]
+    return next((place for place in places if place.exists()), places[0])
+
+
+@cache
+def _method(file: Path, name: str) -> str:
+    if not file.exists():
+        raise ConfigError(f"{file} is missing: it says where dbt runs.")
+    project = yaml.safe_load((paths.project_dir() / "dbt_project.yml").read_text())
+    profile = yaml.safe_load(file.read_text()).get(project.get("profile"), {})
+    outputs = profile.get("outputs", {})
+    target = name or profile.get("target", "")
+    if target not in outputs:
+        raise ConfigError(f"{file} has no target {target}: use one of {', '.join(outputs)}.")
+    return str(outputs[target].get("method", ""))

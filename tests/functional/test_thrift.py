@@ -1,0 +1,251 @@
+"""The target `thrift`: a real Thrift server with Spark Connect, reached by commands."""
+
+import getpass
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.project import Project
+from tests.thrift_server import PASSWORD, ThriftServer, running
+from tidemark import jars, session
+from tidemark.server import PASSWORD_VARIABLE, free_port
+
+pytestmark = pytest.mark.functional
+
+COLUMNS = {"id": "int", "name": "string", "amount": "decimal(9, 2)"}
+SEED = "id,text,big\n1,O'Brien,9007199254740993\n2,,2\n3,a \\ back ${slash} 100%,3\n"
+MODELS = {
+    # With ANSI, which Spark 4 has by default, this would fail.
+    "models/marts/odd.sql": "select cast('abc' as int) as n, cast('2024-01-01' as timestamp) as t, "
+    "'a \\\\ b' as b",
+    # Its work is done in Spark's Python workers, with this package's code.
+    "models/marts/people.py": (
+        "from tidemark import dedup\n\n\n"
+        "def model(dbt, session):\n"
+        "    dbt.config(materialized='table')\n"
+        "    found = dbt.ref('cur_remote__orders')\n"
+        "    return dedup.group_similar(\n"
+        "        found.selectExpr('id', 'name', '1 as place'), key='id', text='name',\n"
+        "        within=['place'],\n"
+        "    )\n"
+    ),
+    "snapshots/snap.sql": "{% snapshot snap %}\n"
+    "{{ config(unique_key='id', strategy='check', check_cols='all', hard_deletes='new_record') }}\n"
+    "select id, name from {{ ref('cur_remote__orders') }}\n{% endsnapshot %}\n",
+    "models/marts/_marts.yml": "models:\n  - name: odd\n    description: Odd values\n"
+    "    columns:\n      - name: n\n        description: It's no number\n"
+    "        data_tests: [{unique: {config: {where: n is not null}}}]\n"
+    "    config: {persist_docs: {relation: true, columns: true}}\n",
+}
+QUERIES = {
+    "log_remote.orders": "_op, _position, id, name, amount, cast(_changed_at as string)",
+    "current.cur_remote__orders": "id, name, cast(amount as string)",
+    "history.hist_remote__orders": "id, version_number, name, cast(valid_from as string), "
+    "cast(valid_to as string), is_current",
+    "seeds.words": "id, text, big",
+    "marts.odd": "n, cast(t as string), b",
+    "marts.people": "id, group_key, similarity",
+    "snapshots.snap": "id, name, dbt_valid_to is null, dbt_is_deleted",
+    "tidemark.dead_letter where source_name = 'remote'": "position, column, value, reason",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThriftServer]:
+    with running(tmp_path_factory.mktemp("lake")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shop(module_project: Callable[[], Project]) -> Project:
+    project = module_project()
+    project.add("remote.orders", COLUMNS, "id", loaded_at="2024-01-01")
+    for path, text in {**MODELS, "seeds/words.csv": SEED}.items():
+        project.write(path, text)
+    return project
+
+
+def test_the_same_tables_come_of_the_same_files(shop: Project, server: ThriftServer) -> None:
+    load = "1,one,1.00\n2,two,2.00\n3,three,3.00\n"
+    day_2 = "U,1,uno,1.00\nU,1,eins,1.50\nD,2,,\nI,4,one.,4.00\nU,3,three,a lot\n"
+    shop.land("remote/orders/LOAD00000001.csv", load)
+    shop.build()
+    told = server.dbt(shop, "build")
+    assert "Landed 3 rows of 1 files" in told
+    shop.land("remote/orders/20240102-100000000.csv", day_2)
+    shop.build()
+    told = server.tidemark(shop, "run")
+    assert "Landed 4 rows of 1 files. 1 rows went to tidemark.dead_letter." in told
+    for relation, columns in QUERIES.items():
+        query = f"select {columns} from {relation} order by 1, 2, 3"
+        expected = [tuple(row) for row in shop.spark.sql(query).collect()]
+        found = [tuple(map(_plain, row)) for row in server.rows(query)]
+        assert found == [tuple(map(_plain, row)) for row in expected], relation
+        assert found, relation
+
+    # Nothing is landed or built twice, whoever asks.
+    assert "Nothing to build" in server.tidemark(shop, "run")
+    before = server.rows("describe history current.cur_remote__orders")
+    server.dbt(shop, "build")
+    assert server.rows("describe history current.cur_remote__orders") == before
+
+    server.dbt(shop, "docs", "generate")
+    catalog = (shop.folder / "target" / "catalog.json").read_text()
+    assert "model.tidemark.people" in catalog
+    assert ("n", "int", "It's no number") in server.rows("describe marts.odd")
+    printed = server.tidemark(shop, "sql", "select id, name from current.cur_remote__orders")
+    assert "eins" in printed
+
+
+def _plain(value: object) -> object:
+    return str(value) if value is not None else None
+
+
+def test_of_two_runs_at_once_one_waits(shop: Project, server: ThriftServer) -> None:
+    shop.land("remote/orders/20240103-100000000.csv", "I,10,ten,10.00\n")
+    runs = [server.begin("tidemark", "run", "--target", "thrift", project=shop)]
+    runs.append(
+        server.begin("dbt", "build", "--target", "thrift", project=shop, DBT_TARGET_PATH="t2")
+    )
+    told = [run.communicate(timeout=600)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], told
+    waited = [text for text in told if f"Waiting for {getpass.getuser()}@" in text]
+    assert len(waited) == 1, told
+    assert sorted("Landed 1 rows of 1 files" in text for text in told) == [False, True], told
+    assert server.rows("select count(*) from log_remote.orders where id = '10'") == [(1,)]
+
+    refused = server.begin("tidemark", "run", "--target", "thrift", project=shop)
+    while server.rows("select until > now() from tidemark.lease") == [(False,)]:
+        time.sleep(0.1)
+    second = server.command(
+        "tidemark", "run", "--target", "thrift", project=shop, TIDEMARK_WAIT_SECONDS="0"
+    )
+    refused.communicate(timeout=600)
+    assert second.returncode == 1
+    assert f"tidemark: The lake is in use by {getpass.getuser()}@" in second.stdout
+    assert f"process {refused.pid} (" in second.stdout
+
+
+def test_what_is_wrong_is_said_in_a_sentence(shop: Project, server: ThriftServer) -> None:
+    def failed(program: str, *arguments: str, **variables: str) -> str:
+        done = server.command(
+            program,
+            *arguments,
+            "--target",
+            "thrift",
+            project=shop,
+            DBT_TARGET_PATH="t3",
+            **variables,
+        )
+        assert done.returncode != 0
+        assert "Traceback" not in done.stdout, done.stdout
+        return " ".join(done.stdout.split())
+
+    nowhere = str(free_port())
+    assert f"The Thrift server at localhost:{nowhere} does not answer: is it running?" in failed(
+        "dbt", "build", TIDEMARK_THRIFT_PORT=nowhere
+    )
+    assert "refuses the user tidemark: check TIDEMARK_THRIFT_USER" in failed(
+        "dbt", "build", **{PASSWORD_VARIABLE: "wrong"}
+    )
+    assert "refuses the user tidemark" in failed("dbt", "build", TIDEMARK_THRIFT_AUTH="NONE")
+    assert f"set {PASSWORD_VARIABLE}" in failed("dbt", "build", **{PASSWORD_VARIABLE: ""})
+    assert f"Spark Connect does not answer at localhost:{nowhere}" in failed(
+        "tidemark", "run", TIDEMARK_CONNECT=f"sc://localhost:{nowhere}"
+    )
+    assert "Spark Connect at localhost" in failed("tidemark", "run", **{PASSWORD_VARIABLE: "no"})
+    assert "it must be like sc://host:15002" in failed("tidemark", "run", TIDEMARK_CONNECT="x:1")
+    assert "There is no Spark Connect to work through: set TIDEMARK_CONNECT" in failed(
+        "tidemark", "run", TIDEMARK_CONNECT=""
+    )
+    # Without Connect a Thrift server still builds; what needs Python there says so.
+    told = failed("dbt", "build", TIDEMARK_CONNECT="")
+    assert "Nothing is landed from here: TIDEMARK_CONNECT is not set." in told
+    assert "models/marts/people.py: There is no Spark Connect to work through" in told
+    done = server.command("tidemark", "sql", "select 1", "--target", "nowhere", project=shop)
+    assert "has no target nowhere: use one of embedded, thrift" in done.stdout
+
+
+def test_while_a_server_has_the_lake_an_embedded_spark_waits(server: ThriftServer) -> None:
+    done = server.command("tidemark", "sql", "select 1", TIDEMARK_WAIT_SECONDS="0")
+    assert done.returncode == 1
+    assert f"The lake {server.lake} is in use by process " in done.stdout
+    assert "(`tidemark thrift start`, since " in done.stdout
+    assert "It is running already." in server.start().stdout
+    assert server.command("tidemark", "thrift", "status").returncode == 0
+
+
+def test_the_password_is_written_nowhere(shop: Project, server: ThriftServer) -> None:
+    for folder in (server.lake / "server", shop.folder / "target", shop.folder / "logs"):
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        assert files
+        for file in files:
+            assert PASSWORD.encode() not in file.read_bytes(), file
+    assert PASSWORD not in (server.lake / "tidemark.log").read_text()
+    assert (server.lake / "server" / "password").stat().st_mode & 0o077 == 0
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        assert PASSWORD not in command.read_text(errors="replace")
+
+
+def test_a_lost_server_is_told_and_made_good(shop: Project, server: ThriftServer) -> None:
+    shop.land("remote/orders/20240104-100000000.csv", "I,20,twenty,20.00\nD,10,,\n")
+    run = server.begin("tidemark", "run", "--target", "thrift", project=shop)
+    while server.rows("select count(*) from log_remote.orders where id = '20'") == [(0,)]:
+        time.sleep(0.1)
+    state = (server.lake / "server" / "server.json").read_text()
+    spark = int(state.split('"spark": ')[1].split("}")[0])
+    # In the midst of dbt's merges.
+    time.sleep(3)
+    os.kill(spark, signal.SIGKILL)
+    told = run.communicate(timeout=600)[0]
+    assert run.returncode == 1, told
+    assert "Traceback" not in told.split("tidemark: ")[-1]
+    status = server.command("tidemark", "thrift", "status")
+    assert status.returncode == 3
+    assert "The server's process spark is gone" in status.stdout
+    assert server.start().returncode == 0
+    told = server.tidemark(shop, "run")
+    ids = "select array_join(array_sort(collect_list(cast(id as string))), ' ') from "
+    assert server.rows(f"{ids} current.cur_remote__orders") == [("1 20 3 4",)]
+    assert server.rows(f"{ids} history.hist_remote__orders where is_current") == [("1 20 3 4",)]
+    assert server.rows("select count(*) from log_remote.orders where id in ('20', '10')") == [(3,)]
+
+
+def test_servers_that_cannot_work_say_why(server: ThriftServer, tmp_path: Path) -> None:
+    other = ThriftServer(tmp_path / "lake", server.ports)
+    assert f"Port {server.ports.thrift} is taken by another program" in other.start().stdout
+    done = other.command("tidemark", "thrift", "start", DBT_ENV_SECRET_TIDEMARK_PASSWORD="")
+    assert f"The server lets nobody in without a password: set {PASSWORD_VARIABLE}" in done.stdout
+    assert "No server is running" in other.command("tidemark", "thrift", "stop").stdout
+
+
+@pytest.mark.slow
+def test_a_metastore_of_another_version_and_a_spark_without_delta(tmp_path: Path) -> None:
+    with running(
+        tmp_path / "lake",
+        [
+            "--conf",
+            "spark.sql.catalog.spark_catalog="
+            "org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog",
+            "--conf",
+            "spark.driver.extraClassPath=/nowhere",
+        ],
+    ) as bare:
+        done = bare.command("tidemark", "run", "--target", "thrift")
+        assert "This Spark has no Delta Lake: the jars of jars.lock belong" in done.stdout
+    script = tmp_path / "script.sql"
+    script.write_text(
+        f"connect 'jdbc:derby:{tmp_path}/lake/metastore';\n"
+        "update app.version set schema_version = '3.1.0';\n"
+    )
+    classes = f"{session.spark_home()}/jars/*"
+    command = [jars.require_java(), "-cp", classes, "org.apache.derby.tools.ij", str(script)]
+    assert "1 row inserted/updated/deleted" in subprocess.check_output(command, text=True)
+    other = ThriftServer(tmp_path / "lake", bare.ports)
+    told = other.start().stdout
+    assert "was written by another version of Hive, so of Spark: Hive Schema version 2.3.0" in told
