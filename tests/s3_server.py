@@ -4,6 +4,7 @@ It speaks the protocol and checks signatures. Its jars come from the Maven repos
 """
 
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -26,6 +27,12 @@ class S3Server:
     """A running server."""
 
     address: str
+    log: Path
+
+    def requests(self) -> list[str]:
+        """What was asked since the start, such as `GET /bucket/key`, from the server's own log."""
+        found = re.findall(r"\{(\w+)@\w+ \w+://[^/]+(\S*) HTTP", self.log.read_text())
+        return [f"{method} {path}" for method, path in found]
 
     @property
     def settings(self) -> dict[str, str]:
@@ -73,7 +80,9 @@ def running() -> Iterator[S3Server]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="tidemark-s3-") as folder:
-        settings, log = Path(folder, "s3proxy.conf"), Path(folder, "log")
+        settings, log, requests = (
+            Path(folder, name) for name in ("s3proxy.conf", "log", "requests")
+        )
         settings.write_text(
             f"s3proxy.endpoint=http://127.0.0.1:{port}\n"
             "s3proxy.authorization=aws-v2-or-v4\n"
@@ -82,11 +91,14 @@ def running() -> Iterator[S3Server]:
             "jclouds.provider=transient-nio2\n"
         )
         command = [jars.require_java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        # A file of its own: the server takes what is printed for its log.
+        command += [f"-Dorg.slf4j.simpleLogger.logFile={requests}"]
+        command += ["-Dorg.slf4j.simpleLogger.log.org.gaul.s3proxy.S3ProxyHandler=debug"]
         command += ["-cp", class_path, "org.gaul.s3proxy.Main", "--properties", str(settings)]
         with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as it:
             try:
                 _wait(it, port, log)
-                yield S3Server(f"127.0.0.1:{port}")
+                yield S3Server(f"127.0.0.1:{port}", requests)
             finally:
                 it.terminate()
 

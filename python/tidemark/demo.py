@@ -2,14 +2,15 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from pyarrow import fs
 
-from tidemark import paths, query, runs
-from tidemark.errors import ConfigError
+from tidemark import paths, query, runs, s3, storage
+from tidemark.errors import ConfigError, SetupError
 
 USUAL = ("insurance", "inventory")
 REJECTED = (
@@ -60,7 +61,10 @@ def run(domains: Sequence[str] = (), *, all_of_them: bool = False) -> None:
     print("Tidemark demo")
     for tour in chosen:
         print(f"  {tour.domain}: {tour.story} ({tour.scenario}).")
-    print(f"The files arrive in {paths.landing_dir()}, the tables are kept in {paths.lake_dir()}.")
+    tables = paths.warehouse() if "://" in paths.warehouse() else paths.lake_dir()
+    print(f"The files arrive in {paths.landing()}, the tables are kept in {tables}.")
+    if "://" in paths.landing():
+        storage.landing_folder().require()
     for day in sorted({day for tour in chosen for day in tour.days}):
         _day(day, [tour for tour in chosen if day in tour.days])
     for tour in chosen:
@@ -85,23 +89,52 @@ def _day(number: int, those: Iterable[Tour]) -> None:
     for tour in those:
         print(f"  {tour.domain}: {tour.days[number]}")
         samples = paths.project_dir() / "examples" / tour.domain / f"day{number}"
-        arrived += arrive(samples, paths.landing_dir())
+        arrived += arrive(samples, paths.landing())
     print(f"{arrived} new files arrived." if arrived else "No file arrived that was not there.")
     runs.run(quiet=True)
     for tour in those:
         _show(tour.shows)
 
 
-def arrive(samples: Path, landing: Path) -> int:
+def arrive(samples: Path, landing: str | Path) -> int:
     """Copy the samples that are not in the landing folder yet; gives how many."""
-    arrived = 0
-    for sample in sorted(file for file in samples.rglob("*") if file.is_file()):
-        target = landing / sample.relative_to(samples)
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(sample, target)
-            arrived += 1
-    return arrived
+    copy = _to_s3(str(landing)) if str(landing).startswith("s3a://") else _to_disk(Path(landing))
+    files = sorted(file for file in samples.rglob("*") if file.is_file())
+    return sum(copy(file, file.relative_to(samples).as_posix()) for file in files)
+
+
+def _to_disk(landing: Path) -> Callable[[Path, str], bool]:
+    def copy(sample: Path, path: str) -> bool:
+        target = landing / path
+        if target.exists():
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(sample, target)
+        return True
+
+    return copy
+
+
+def _to_s3(landing: str) -> Callable[[Path, str], bool]:
+    # Spark can only write files whose names it makes up.
+    bucket = s3.client()
+    root = landing.removeprefix("s3a://")
+
+    def copy(sample: Path, path: str) -> bool:
+        target = f"{root}/{path}"
+        try:
+            if bucket.get_file_info(target).type != fs.FileType.NotFound:
+                return False
+            with bucket.open_output_stream(target) as stream:
+                stream.write(sample.read_bytes())
+        except OSError as error:
+            why = s3.why(str(error)) or error
+            raise SetupError(
+                f"The landing folder {landing} cannot be written to: {why}."
+            ) from error
+        return True
+
+    return copy
 
 
 def _show(queries: Mapping[str, str]) -> None:

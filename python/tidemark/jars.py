@@ -1,7 +1,7 @@
 """Jars beside PySpark's: fetched once with the Ivy it carries, checked, then only looked up.
 
 Run as `python -m tidemark.jars` to fetch what the session needs into the cache: what jars.lock
-names, and jars-s3.lock too when the landing folder is on S3 or `s3` is an argument. `tidemark
+names, and jars-s3.lock too when files or tables are on S3 or `s3` is an argument. `tidemark
 thrift start` fetches what jars-thrift.lock names.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from tidemark import java, paths
+from tidemark import java, paths, s3
 from tidemark.errors import SetupError, TidemarkError
 
 MIRROR_VARIABLE = "TIDEMARK_MAVEN_MIRROR"
@@ -40,9 +40,9 @@ class Jar:
 
 
 def session_locks() -> list[Path]:
-    """The lock files of the session's jars; a landing folder at s3a:// needs more of them."""
+    """The lock files of the session's jars; files or tables at s3a:// need more of them."""
     names = ["jars.lock"]
-    if os.environ.get("TIDEMARK_LANDING", "").startswith("s3a://"):
+    if s3.is_used():
         names.append(S3_LOCK)
     return [paths.project_dir() / name for name in names]
 

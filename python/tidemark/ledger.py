@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tidemark import session
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed
 from tidemark.files import EPOCH, LandedFile
@@ -180,10 +181,8 @@ def create_tables(spark: SparkSession) -> None:
     for name, columns in TABLES.items():
         if name not in there:
             # Each run adds a small file or two: Delta puts them together now and then.
-            spark.sql(
-                f"create table {name} ({columns}) using delta "
-                "tblproperties (delta.autoOptimize.autoCompact = true)"
-            )
+            properties = "tblproperties (delta.autoOptimize.autoCompact = true)"
+            session.create_table(spark, name, columns, properties)
 
 
 def read(spark: SparkSession) -> Ledger:

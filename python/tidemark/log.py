@@ -6,6 +6,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tidemark import session
 from tidemark.feeds import Column, Feed
 from tidemark.ledger import Plan
 
@@ -44,7 +45,7 @@ def create(spark: SparkSession, feed: Feed) -> None:
     own = [f"{name} {data_type}" for name, data_type in COLUMNS.items()]
     columns = ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
     # Deletes in files of their own: they are a table's tombstones, and looked up as such.
-    spark.sql(f"create table {feed.log} ({columns}) using delta partitioned by (_is_delete)")
+    session.create_table(spark, feed.log, columns, "partitioned by (_is_delete)")
 
 
 def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:

@@ -25,14 +25,35 @@ def _from_env(variable: str, default: Path) -> Path:
     return (project_dir() / value).resolve() if value else default
 
 
+def _place(variable: str, default: Path) -> str:
+    value = os.environ.get(variable, "")
+    return value.rstrip("/") if "://" in value else str(_from_env(variable, default))
+
+
 def lake_dir() -> Path:
-    """Warehouse, metastore, lock: TIDEMARK_LAKE, or `.tidemark` in the project."""
+    """Metastore, lock, logs, mostly the tables: TIDEMARK_LAKE, or `.tidemark` in the project."""
     return _from_env("TIDEMARK_LAKE", project_dir() / ".tidemark")
 
 
+def landing() -> str:
+    """Where change files arrive: TIDEMARK_LANDING, a path or a URI, or `landing` in the project."""
+    return _place("TIDEMARK_LANDING", project_dir() / "landing")
+
+
 def landing_dir() -> Path:
-    """Where change files arrive: TIDEMARK_LANDING, or `landing` in the project."""
-    return _from_env("TIDEMARK_LANDING", project_dir() / "landing")
+    """The landing folder, for what needs local files. Raises ConfigError when it is a URI."""
+    place = landing()
+    if "://" in place:
+        raise ConfigError(
+            f"TIDEMARK_LANDING is {place}: this command only looks at local files. "
+            "Copy a few of them, and point TIDEMARK_LANDING at the copy."
+        )
+    return Path(place)
+
+
+def warehouse() -> str:
+    """Where tables are: TIDEMARK_WAREHOUSE, a path or a URI, or `warehouse` in the lake."""
+    return _place("TIDEMARK_WAREHOUSE", lake_dir() / "warehouse")
 
 
 def jar_dir() -> Path:

@@ -27,7 +27,7 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemark import jars, lock, paths, targets
+from tidemark import jars, lock, paths, s3, targets
 from tidemark.errors import ConfigError, SetupError
 
 # Spark and Python must agree on what a timestamp without a zone means.
@@ -81,13 +81,14 @@ def settings() -> dict[str, str]:
     """The Spark settings of profiles/spark-defaults.conf, with this lake's paths filled in."""
     filled = {
         "${lake}": str(paths.lake_dir()),
+        "${warehouse}": paths.warehouse(),
         "${profiles}": str(paths.project_dir() / "profiles"),
         "${jars}": ",".join(str(jar) for jar in jars.installed_jars()),
     }
     found = _written_settings()
     for name, value in filled.items():
         found = {key: text.replace(name, value) for key, text in found.items()}
-    return found
+    return found | s3.settings()
 
 
 def _written_settings() -> dict[str, str]:
@@ -196,19 +197,67 @@ def _start() -> SparkSession:
         builder = builder.config(key, value)
     with _stderr_to(paths.lake_dir() / "spark.log"):
         spark = builder.getOrCreate()
+    if "://" in paths.warehouse():
+        require_reachable(spark, "warehouse", paths.warehouse())
     remove_unborn_tables(spark)
     return spark
 
 
+def require_reachable(spark: SparkSession, what: str, place: str) -> None:
+    """Raise SetupError, one sentence, when a URI cannot be reached; nothing need be there yet."""
+    try:
+        # A pattern is listed, and the answer to that says why; one to a look at a name does not.
+        spark.read.format("binaryFile").options(**s3.ONE_TRY).load(f"{place}/_/*")
+    except Exception as error:  # each store has its own
+        if "PATH_NOT_FOUND" not in str(error):
+            why = s3.why(readable(error)) or readable(error)
+            raise SetupError(f"The {what} {place} cannot be reached: {why}.") from error
+
+
+def create_table(spark: SparkSession, name: str, columns: str, clauses: str) -> None:
+    """Create an empty Delta table, also where a killed process left one without data.
+
+    That is what `remove_unborn_tables` does not move away. A folder with data is refused.
+    """
+    try:
+        spark.sql(f"create table {name} ({columns}) using delta {clauses}")
+    except PySparkException as error:
+        place = re.search(r"associated location \('(.+?)'\) is not empty", str(error))
+        if not place or _has_data(spark, place[1]):
+            raise
+        # Delta only takes the place of what the catalog does not know with the result of a query.
+        spark.sql(
+            f"create or replace table {name} using delta {clauses} as select * from {{rows}}",
+            rows=spark.createDataFrame([], columns),
+        )
+
+
+def _has_data(spark: SparkSession, place: str) -> bool:
+    try:
+        # The source passes over _delta_log.
+        files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(place)
+    except PySparkException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return False
+        raise
+    return bool(files.inputFiles())
+
+
 def remove_unborn_tables(spark: SparkSession) -> None:
     """Move away what a killed process left of tables that it was about to create.
+
+    Only in the lake's own folder: elsewhere the tables may be another lake's, and on an object
+    store nothing can be moved. `create_table` and dbt's `create or replace` get along with it.
 
     Such a folder has no commit or the first one alone, no table of the catalog is there, and yet
     Delta would refuse to create the table. It is kept in the lake's folder `left_behind`. A
     folder with more commits stays: it is a table that the catalog has lost, as is every folder of
     a schema that the catalog has lost.
     """
-    for folder in (paths.lake_dir() / "warehouse").glob("*.db"):
+    own = paths.lake_dir() / "warehouse"
+    if paths.warehouse() != str(own):
+        return
+    for folder in own.glob("*.db"):
         schema = folder.name.removesuffix(".db")
         young = {each.name: each for each in folder.iterdir() if each.is_dir() and _is_young(each)}
         # Folders of a schema that the catalog has lost stay.

@@ -56,8 +56,7 @@ class LandingFolder(Protocol):
 
 def landing_folder() -> LandingFolder:
     """Where change files arrive: TIDEMARK_LANDING, or `landing` in the project."""
-    named = os.environ.get("TIDEMARK_LANDING", "")
-    return at(named if "://" in named else str(paths.landing_dir()))
+    return at(paths.landing())
 
 
 def at(place: str) -> LandingFolder:
@@ -68,6 +67,17 @@ def at(place: str) -> LandingFolder:
 def _escaped(path: str) -> str:
     """Spark takes [ ] { } * ? in a path as a pattern."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
+
+
+def _is_none_of(versions: Iterable[tuple[str, int, datetime]]) -> str:
+    """A condition that a listing answers: the file is none of these URIs with size and time."""
+    at = "unix_micros(_metadata.file_modification_time)"
+    known = "', '".join(
+        f"{uri} {size} {(modified - _NEVER) // timedelta(microseconds=1)}".replace("'", "%27")
+        for uri, size, modified in versions
+    )
+    uri = "replace(_metadata.file_path, chr(39), '%27')"
+    return f"concat_ws(' ', {uri}, _metadata.file_size, {at}) not in ('{known}')"
 
 
 class _Local:
@@ -124,12 +134,7 @@ class _Remote:
         self.root = root
 
     def require(self) -> None:
-        try:
-            self.has("_")
-        except Exception as error:  # each store has its own
-            raise SetupError(
-                f"The landing folder {self.root} cannot be reached: {session.readable(error)}"
-            ) from error
+        session.require_reachable(session.get(), "landing folder", self.root)
 
     def has(self, path: str) -> bool:
         try:
@@ -148,14 +153,21 @@ class _Remote:
                 return
             raise
         # Names cost a request per thousand, sizes and times one per file: they are asked for files
-        # that are new, or were written since the newest known. An object's time is its upload's.
-        names = [self._below(unquote(name)) for name in files.inputFiles()]
-        names = [name for name in names if not any(map(SIDE.search, name.split("/")))]
+        # that are new, or were written since the newest known and are not as they are known. An
+        # object's time is that of its upload, whose beginning may lie before it appears.
+        names = {self._below(unquote(uri)): uri for uri in files.inputFiles()}
+        names = {
+            name: uri for name, uri in names.items() if not any(map(SIDE.search, name.split("/")))
+        }
         since = max((known[name][1] for name in names if name in known), default=None)
         recent = files
         if since:
+            since -= timedelta(days=1)
+            seen = [(uri, *known[name]) for name, uri in names.items() if name in known]
             written = F.col("_metadata.file_modification_time")
-            recent = files.where(written >= F.lit(since - timedelta(days=1)))
+            recent = files.where(written >= F.lit(since)).where(
+                _is_none_of([each for each in seen if each[2] >= since])
+            )
         status = self._status(recent)
         others = [name for name in names if name not in status and name not in known]
         if since and others:

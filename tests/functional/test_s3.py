@@ -55,6 +55,35 @@ def test_objects_land_once_whatever_their_names(
     assert values.count() == len(names) + 2
 
 
+def test_a_run_without_new_files_asks_by_the_page_not_by_the_file(
+    project: Project, server: s3_server.S3Server
+) -> None:
+    project.add("s3many.t", COLUMNS, "id")
+
+    def asked_when_idle() -> list[str]:
+        before = len(server.requests())
+        (idle,) = land(project, "s3a://many")
+        assert not idle.is_new
+        return server.requests()[before:]
+
+    names = [f"20240101-{number:09}.csv" for number in range(1, 1101)]
+    server.put(f"many/s3many/t/{names[0]}", "I,1,x\n")
+    assert land(project, "s3a://many")[0].rows == 1
+    of_one = asked_when_idle()
+    for name in names[1:]:
+        server.put(f"many/s3many/t/{name}", "I,1,x\n")
+    assert land(project, "s3a://many")[0].files == len(names) - 1
+    of_many = asked_when_idle()
+    # 1,100 names are two pages; nothing is asked of a file that is as it is known.
+    assert {request.split()[0] for request in of_many} <= {"HEAD", "GET"}
+    assert not [request for request in of_many if names[0] in request or names[-1] in request]
+    assert len(of_many) - len(of_one) <= 2, of_many
+
+    # Written anew on the same day, a file is seen among the others.
+    server.put(f"many/s3many/t/{names[5]}", "I,1,again\n")
+    assert land(project, "s3a://many")[0].rows == 1
+
+
 def test_a_folder_waits_for_its_marker(project: Project, server: s3_server.S3Server) -> None:
     project.add(
         "s3days.t",

@@ -181,7 +181,7 @@ def _metastore_command(port: int) -> list[str]:
         "datanucleus.schema.autoCreateAll": "true",
         # A database that is there must be of this Hive's version; a new one has none yet.
         "hive.metastore.schema.verification": str((lake / "metastore").exists()).lower(),
-        "hive.metastore.warehouse.dir": f"file:{lake}/warehouse",
+        "hive.metastore.warehouse.dir": paths.warehouse(),
         # As in spark-defaults.conf, where an embedded metastore reads them.
         "hive.stats.autogather": "false",
         "hive.metastore.disallow.incompatible.col.type.changes": "false",

@@ -1,0 +1,207 @@
+"""Files and tables on S3, as a person has them: the command, a real server, variables alone."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests import s3_server
+from tests.project import REPO, Project
+from tidemark import session
+
+pytestmark = pytest.mark.functional
+
+# Everything but what differs from run to run: loads, and the times of them.
+EVERY_ROW = """
+import json, sys
+from tidemark import session
+spark = session.get()
+for schema in sorted(row[0] for row in spark.sql("show schemas").collect()):
+    if not schema.startswith(("log_", "current", "history", "marts", "tidemark")):
+        continue
+    for table in sorted(row.tableName for row in spark.sql(f"show tables in `{schema}`").collect()):
+        rows = spark.table(f"`{schema}`.`{table}`")
+        of_runs = ("_order", "_load_id", "_landed_at", "_file_at", "load_id", "run_id", "at")
+        of_runs = (*of_runs, "modified", "file_at", "seconds", "project")
+        rows = rows.drop(*of_runs)
+        print(json.dumps([f"{schema}.{table}", sorted(rows.toJSON().collect())]))
+"""
+
+RUN_AND_UPKEEP = """
+import json, time
+from tidemark import cli, session
+assert cli.main(["run"]) == 0
+spark, table = session.get(), "`history`.hist_s3shop__t"
+rows = [[*row] for row in spark.sql(f"select id, name, is_current from {table}").collect()]
+start = time.monotonic()
+spark.sql(f"optimize {table}").collect()
+spark.sql(f"vacuum {table}").collect()
+seconds = time.monotonic() - start
+print(json.dumps(sorted(rows)))
+print(seconds)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[s3_server.S3Server]:
+    with s3_server.running() as found:
+        found.put("lake/other/x", "")
+        yield found
+
+
+def on_s3(server: s3_server.S3Server, lake: Path) -> dict[str, str]:
+    """The variables of a lake whose files and tables are on S3, in folders of its name."""
+    return {
+        "TIDEMARK_LAKE": str(lake),
+        "TIDEMARK_LANDING": f"s3a://lake/{lake.name}/landing",
+        "TIDEMARK_WAREHOUSE": f"s3a://lake/{lake.name}/tables",
+        "AWS_ENDPOINT_URL": f"http://{server.address}",
+        "AWS_ACCESS_KEY_ID": s3_server.KEY,
+        "AWS_SECRET_ACCESS_KEY": s3_server.SECRET,
+    }
+
+
+def python(
+    variables: Mapping[str, str], *arguments: str, project: Path = REPO
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, with these variables of Tidemark's and AWS's alone."""
+    others = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TIDEMARK_L", "TIDEMARK_WAREHOUSE", "AWS_"))
+    }
+    mine = {"DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(REPO / "profiles")}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**others, **mine, **variables},
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+
+
+def tidemark(
+    variables: Mapping[str, str], *arguments: str, project: Path = REPO
+) -> subprocess.CompletedProcess[str]:
+    return python(variables, "-m", "tidemark.cli", *arguments, project=project)
+
+
+def everything(variables: Mapping[str, str]) -> dict[str, Any]:
+    result = python(variables, "-c", EVERY_ROW)
+    assert result.returncode == 0, result.stderr
+    return dict(json.loads(line) for line in result.stdout.splitlines())
+
+
+def texts_below(folder: Path) -> Iterator[tuple[Path, str]]:
+    for file in folder.rglob("*"):
+        if file.is_file():
+            yield file, file.read_text(errors="replace")
+
+
+def test_a_project_lives_on_s3(
+    project: Project, server: s3_server.S3Server, tmp_path: Path
+) -> None:
+    project.add("s3shop.t", {"id": "int", "name": "string"}, "id")
+    variables = on_s3(server, tmp_path / "club")
+    server.put("lake/club/landing/s3shop/t/LOAD00000001.csv", "1,a\n2,b\n")
+    first = tidemark(variables, "run", project=project.folder)
+    assert (first.returncode, "Landed 2 rows of 1 files." in first.stdout) == (0, True), first
+    assert [*(tmp_path / "club").glob("warehouse*")] == []
+
+    server.put("lake/club/landing/s3shop/t/20240101-100000000.csv", "D,1,a\nU,2,c\n")
+    second = python(variables, "-c", RUN_AND_UPKEEP, project=project.folder)
+    assert second.returncode == 0, second
+    *_, rows, seconds = second.stdout.splitlines()
+    assert json.loads(rows) == [[1, "a", False], [2, "b", False], [2, "c", True]]
+    # Ten thousand tasks, one for each of Spark's usual listing, would take many minutes.
+    assert float(seconds) < 60
+
+    before = len(server.requests())
+    idle = tidemark(variables, "run", project=project.folder)
+    assert "Nothing to build: every table has its newest load." in idle.stdout, idle
+    assert {request.split()[0] for request in server.requests()[before:]} <= {"HEAD", "GET"}
+
+    for file, text in [*texts_below(tmp_path / "club"), *texts_below(project.folder / "target")]:
+        assert s3_server.SECRET not in text, file
+    assert s3_server.SECRET not in first.stdout + first.stderr + second.stdout + second.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"AWS_SECRET_ACCESS_KEY": "not-the-secret"}, "the credentials are wrong: see AWS_ACCESS"),
+        pytest.param(
+            {"AWS_ACCESS_KEY_ID": "nobody"},
+            "the credentials are wrong: see AWS_ACCESS_KEY_ID",
+            marks=pytest.mark.slow,
+        ),
+        ({"TIDEMARK_WAREHOUSE": "s3a://nowhere/tables"}, "there is no such bucket."),
+        pytest.param(
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
+            "the store does not answer: see AWS_ENDPOINT_URL",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["secret", "key", "bucket", "endpoint"],
+)
+def test_what_is_wrong_is_said_in_a_sentence(
+    server: s3_server.S3Server, tmp_path: Path, wrong: Mapping[str, str], sentence: str
+) -> None:
+    variables = {**on_s3(server, tmp_path / "wrong"), **wrong}
+    result = tidemark(variables, "sql", "select 1")
+    place = variables["TIDEMARK_WAREHOUSE"]
+    assert result.returncode == 1
+    assert result.stderr.startswith(
+        f"tidemark: The warehouse {place} cannot be reached: {sentence}"
+    )
+    assert len(result.stderr.splitlines()) == 1
+    secret = variables["AWS_SECRET_ACCESS_KEY"]
+    for file, text in texts_below(tmp_path / "wrong"):
+        assert secret not in text, file
+    assert secret not in result.stdout + result.stderr
+
+
+def test_what_a_killed_creation_left_on_s3_is_no_obstacle(
+    spark: SparkSession, server: s3_server.S3Server
+) -> None:
+    # The shared session knows no endpoint: what a session that starts is told by the environment.
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    for name, value in server.settings.items():
+        hadoop.set(name, value)
+    spark.sql("create schema if not exists s3left location 's3a://lake/left'")
+    # Killed between the first commit and the catalog.
+    spark.sql("create table delta.`s3a://lake/left/empty` (id int) using delta")
+    session.create_table(spark, "s3left.empty", "id int, name string", "partitioned by (id)")
+    assert spark.table("s3left.empty").columns == ["id", "name"]
+    spark.sql("insert into s3left.empty values (1, 'a')")
+    # A table that the catalog has lost.
+    spark.range(3).write.format("delta").save("s3a://lake/left/full")
+    with pytest.raises(Exception, match="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"):
+        session.create_table(spark, "s3left.full", "id bigint", "")
+
+
+@pytest.mark.slow
+def test_the_demo_on_s3_gives_the_tables_of_a_local_one(
+    server: s3_server.S3Server, tmp_path: Path
+) -> None:
+    local, remote = {"TIDEMARK_LAKE": str(tmp_path / "local")}, on_s3(server, tmp_path / "demo")
+    for variables in (local, remote):
+        result = tidemark(variables, "demo")
+        assert (result.returncode, "Where to look next" in result.stdout) == (0, True), result
+    found = everything(remote)
+    assert len(found) > 20
+    assert found == everything(local)
+
+    before = len(server.requests())
+    again = tidemark(remote, "demo")
+    assert "No file arrived that was not there." in again.stdout
+    assert "Nothing to build: every table has its newest load." in again.stdout
+    assert {request.split()[0] for request in server.requests()[before:]} <= {"HEAD", "GET"}
