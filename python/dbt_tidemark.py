@@ -44,7 +44,7 @@ def _connect(
     """Replaces session.Connection.__init__: a session of its own for each dbt connection."""
     self.server_side_parameters = dict(server_side_parameters or {})
     try:
-        self.spark = session.get().newSession()
+        self.spark = session.fresh()
     except TidemarkError as error:
         raise DbtRuntimeError(str(error)) from error
     for key, value in self.server_side_parameters.items():

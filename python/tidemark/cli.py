@@ -44,6 +44,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--all", action="store_true", help="build every model, new files or not")
     run.set_defaults(run=_run)
 
+    land = commands.add_parser(
+        "land",
+        help="land new files and build nothing: dbt does that elsewhere",
+        parents=[on_target],
+    )
+    land.set_defaults(run=_land)
+
     confirm = commands.add_parser(
         "confirm",
         help="take an extract that was set aside because it deletes so much",
@@ -133,6 +140,12 @@ def _run(options: argparse.Namespace) -> None:
     from tidemark import runs
 
     runs.run(build_all=options.all)
+
+
+def _land(options: argparse.Namespace) -> None:
+    from tidemark import runs
+
+    runs.run(build=False)
 
 
 def _replay(options: argparse.Namespace) -> None:

@@ -20,6 +20,7 @@ _SECONDS_BETWEEN_LINES = 10
 def log(run_id: str, text: str) -> None:
     """Append lines to the lake's log, each with the time and the run."""
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    paths.lake_dir().mkdir(parents=True, exist_ok=True)
     with (paths.lake_dir() / "tidemark.log").open("a") as file:
         file.writelines(f"{now} {run_id} {line}\n" for line in text.splitlines())
 

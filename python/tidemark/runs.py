@@ -19,11 +19,12 @@ class TablesFailedError(TidemarkError):
 def run(
     *,
     say: Callable[[str], None] = print,
+    build: bool = True,
     build_all: bool = False,
     quiet: bool = False,
     replay: Sequence[str] | None = None,
 ) -> list[Landed]:
-    """Land and build; gives what landed.
+    """Land, and unless told otherwise build; gives what landed.
 
     A table is built when it has a load that dbt has not built, so that a run which died is made
     good by the next. A changed project is built as a whole, without what only concerns feeds of
@@ -40,7 +41,7 @@ def run(
     manifest = dbt.parse()
     spark = session.get()
     with lease.held(spark):
-        return _run(spark, manifest, run_id, tell, build_all, quiet, replay)
+        return _run(spark, manifest, run_id, tell, build, build_all, quiet, replay)
 
 
 def _run(
@@ -48,12 +49,12 @@ def _run(
     manifest: Any,
     run_id: str,
     tell: Callable[[str], None],
+    build: bool,
     build_all: bool,
     quiet: bool,
     replay: Sequence[str] | None,
 ) -> list[Landed]:
     feeds = dbt.feeds(manifest)
-    project = dbt.fingerprint(manifest)
     tell(f"Run {run_id}")
     if replay is not None:
         _ask_to_replay(spark, feeds, replay, run_id, tell)
@@ -66,6 +67,28 @@ def _run(
     for remark in report.remarks(landed):
         tell(remark)
     failed = [entry.feed.name for entry in landed if entry.failure]
+    if build:
+        _build(spark, manifest, feeds, failed, run_id, tell, build_all=build_all, quiet=quiet)
+    if failed:
+        text = f"{len(failed)} of {len(feeds)} tables failed, see above: {', '.join(failed)}."
+        report.log(run_id, text)
+        raise TablesFailedError(text)
+    return landed
+
+
+def _build(
+    spark: SparkSession,
+    manifest: Any,
+    feeds: list[Feed],
+    failed: Sequence[str],
+    run_id: str,
+    tell: Callable[[str], None],
+    *,
+    build_all: bool,
+    quiet: bool,
+) -> None:
+    """Build what is due, but not what depends on tables that failed to land."""
+    project = dbt.fingerprint(manifest)
     newest = _newest_loads(spark)
     loads, first, changed = _pending(spark, feeds, newest, project)
     loads -= set(failed)
@@ -87,11 +110,6 @@ def _run(
         _remember(
             spark, [feed for feed in feeds if feed.name not in failed], newest, project, run_id
         )
-    if failed:
-        text = f"{len(failed)} of {len(feeds)} tables failed, see above: {', '.join(failed)}."
-        report.log(run_id, text)
-        raise TablesFailedError(text)
-    return landed
 
 
 def _ask_to_replay(

@@ -116,7 +116,13 @@ def get() -> SparkSession:
 
 def fresh() -> SparkSession:
     """A session with settings and temporary views of its own, on the same Spark as `get`."""
-    return _connected() if is_remote() else get().newSession()
+    if is_remote():
+        return _connected()
+    spark = get().newSession()
+    # A host's Spark may have others.
+    for name, value in essential_settings().items():
+        spark.conf.set(name, value)
+    return spark
 
 
 def _connected() -> SparkSession:

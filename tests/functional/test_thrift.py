@@ -4,13 +4,14 @@ import getpass
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.project import Project
+from tests.project import REPO, Project
 from tests.thrift_server import PASSWORD, ThriftServer, running
 from tidemark import jars, session
 from tidemark.server import PASSWORD_VARIABLE, free_port
@@ -131,6 +132,38 @@ def test_of_two_runs_at_once_one_waits(shop: Project, server: ThriftServer) -> N
     assert f"process {refused.pid} (" in second.stdout
 
 
+def test_a_job_of_spark_submit_lands(shop: Project, server: ThriftServer) -> None:
+    shop.land("remote/orders/20240103-110000000.csv", "I,11,eleven,11.00\n")
+    class_path = os.pathsep.join(map(str, jars.installed_jars([REPO / "jars.lock"])))
+    settings = {
+        "spark.hadoop.hive.metastore.uris": f"thrift://localhost:{server.ports.metastore}",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": str(server.lake / "warehouse"),
+        "spark.driver.extraClassPath": class_path,
+        "spark.executor.extraClassPath": class_path,
+        "spark.sql.shuffle.partitions": "2",
+    }
+    command = [f"{session.spark_home()}/bin/spark-submit", "--master", "local[2]"]
+    command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
+    command += [str(REPO / "python" / "tidemark_job.py"), "--project", str(shop.folder), "land"]
+    environment = server.environment | {"TIDEMARK_LANDING": str(shop.landing)}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    # A job has a folder for its own log; nothing else of a lake.
+    environment["TIDEMARK_LAKE"] = str(shop.folder / "job")
+    done = subprocess.run(
+        command, cwd="/", env=environment, text=True, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Landed 1 rows of 1 files" in done.stdout
+    assert [file.name for file in (shop.folder / "job").iterdir()] == ["tidemark.log"]
+    query = "select count(*) from {} where cast(id as int) = 11"
+    assert server.rows(query.format("log_remote.orders")) == [(1,)]
+    assert server.rows(query.format("current.cur_remote__orders")) == [(0,)]
+    assert "No new files" in server.tidemark(shop, "run")
+    assert server.rows(query.format("current.cur_remote__orders")) == [(1,)]
+
+
 def test_what_is_wrong_is_said_in_a_sentence(shop: Project, server: ThriftServer) -> None:
     def failed(program: str, *arguments: str, **variables: str) -> str:
         done = server.command(
@@ -211,8 +244,8 @@ def test_a_lost_server_is_told_and_made_good(shop: Project, server: ThriftServer
     assert server.start().returncode == 0
     told = server.tidemark(shop, "run")
     ids = "select array_join(array_sort(collect_list(cast(id as string))), ' ') from "
-    assert server.rows(f"{ids} current.cur_remote__orders") == [("1 20 3 4",)]
-    assert server.rows(f"{ids} history.hist_remote__orders where is_current") == [("1 20 3 4",)]
+    assert server.rows(f"{ids} current.cur_remote__orders") == [("1 11 20 3 4",)]
+    assert server.rows(f"{ids} history.hist_remote__orders where is_current") == [("1 11 20 3 4",)]
     assert server.rows("select count(*) from log_remote.orders where id in ('20', '10')") == [(3,)]
 
 
