@@ -109,7 +109,8 @@ def texts_below(folder: Path) -> Iterator[tuple[Path, str]]:
 def test_a_project_lives_on_s3(
     project: Project, server: s3_server.S3Server, tmp_path: Path
 ) -> None:
-    project.add("s3shop.t", {"id": "int", "name": "string"}, "id")
+    columns = {"id": "int", "name": "string"}
+    project.add("s3shop.t", columns, "id", loaded_at="2023-01-01 00:00:00")
     variables = on_s3(server, tmp_path / "club")
     server.put("lake/club/landing/s3shop/t/LOAD00000001.csv", "1,a\n2,b\n")
     first = tidemark(variables, "run", project=project.folder)
