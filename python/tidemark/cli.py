@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except Exception as error:
-        if not type(error).__module__.startswith("pyspark."):
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
         from tidemark import session
 
