@@ -187,10 +187,11 @@ def _complete(credentials: spark_connections.SparkCredentials) -> None:
     """
     if credentials.method == "thrift":
         credentials.auth = (credentials.auth or "NONE").upper()
-        # A profile has no way to leave a setting out; PyHive refuses empty ones.
-        credentials.password = credentials.password or None
+        sends_password = credentials.auth in ("CUSTOM", "LDAP")
+        # A profile has no way to leave a setting out; PyHive refuses those of another way.
+        credentials.password = (sends_password and credentials.password) or None
         credentials.kerberos_service_name = credentials.kerberos_service_name or None
-        if credentials.auth in ("CUSTOM", "LDAP") and not credentials.password:
+        if sends_password and not credentials.password:
             raise DbtRuntimeError(
                 "The Thrift server wants a password: set DBT_ENV_SECRET_TIDEMARK_PASSWORD, or "
                 "TIDEMARK_THRIFT_AUTH to NONE if it takes everyone."

@@ -147,8 +147,14 @@ def _connected() -> SparkSession:
     if password and host == "localhost" and ";token=" not in url:
         # PySpark's client reads a token from here, and sends it to localhost without TLS.
         url = f"{url.rstrip('/')}/;token={quote(password, safe='')};use_ssl=false"
+    # Imported late: it asks for gRPC, which an embedded Spark does not need.
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
     try:
         spark: SparkSession = SparkSession.builder.remote(url).create()
+        # The client's own policy is to go on for ten minutes when the server is gone; this is a
+        # quarter of a minute. A statement that is sent again has the same id: it runs once.
+        spark.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=5000)])
         for name, value in essential_settings().items():
             spark.conf.set(name, value)
         # Landing reads files in the server's Python workers, which need this package.

@@ -120,16 +120,18 @@ def test_of_two_runs_at_once_one_waits(shop: Project, server: ThriftServer) -> N
     assert sorted("Landed 1 rows of 1 files" in text for text in told) == [False, True], told
     assert server.rows("select count(*) from log_remote.orders where id = '10'") == [(1,)]
 
-    refused = server.begin("tidemark", "run", "--target", "thrift", project=shop)
+    shop.land("remote/orders/20240103-103000000.csv", "I,10,ten!,10.00\n")
+    first = server.begin("tidemark", "run", "--target", "thrift", project=shop)
     while server.rows("select until > now() from tidemark.lease") == [(False,)]:
         time.sleep(0.1)
     second = server.command(
         "tidemark", "run", "--target", "thrift", project=shop, TIDEMARK_WAIT_SECONDS="0"
     )
-    refused.communicate(timeout=600)
+    first.communicate(timeout=600)
+    assert first.returncode == 0
     assert second.returncode == 1
     assert f"tidemark: The lake is in use by {getpass.getuser()}@" in second.stdout
-    assert f"process {refused.pid} (" in second.stdout
+    assert f"process {first.pid} (" in second.stdout
 
 
 def test_a_job_of_spark_submit_lands(shop: Project, server: ThriftServer) -> None:
@@ -246,12 +248,13 @@ def test_a_lost_server_is_told_and_made_good(shop: Project, server: ThriftServer
     ids = "select array_join(array_sort(collect_list(cast(id as string))), ' ') from "
     assert server.rows(f"{ids} current.cur_remote__orders") == [("1 11 20 3 4",)]
     assert server.rows(f"{ids} history.hist_remote__orders where is_current") == [("1 11 20 3 4",)]
-    assert server.rows("select count(*) from log_remote.orders where id in ('20', '10')") == [(3,)]
+    assert server.rows("select count(*) from log_remote.orders where id in ('20', '10')") == [(4,)]
 
 
 def test_servers_that_cannot_work_say_why(server: ThriftServer, tmp_path: Path) -> None:
     other = ThriftServer(tmp_path / "lake", server.ports)
-    assert f"Port {server.ports.thrift} is taken by another program" in other.start().stdout
+    told = other.start().stdout
+    assert f"Port {server.ports.metastore} is taken by another program: choose one with" in told
     done = other.command("tidemark", "thrift", "start", DBT_ENV_SECRET_TIDEMARK_PASSWORD="")
     assert f"The server lets nobody in without a password: set {PASSWORD_VARIABLE}" in done.stdout
     assert "No server is running" in other.command("tidemark", "thrift", "stop").stdout
