@@ -282,11 +282,13 @@ class PythonModelHelper(PythonJobHelper):  # type: ignore[misc]
 
 # --- Errors ---------------------------------------------------------------------------------
 
-_get_message = CapturedException.getMessage
+# PySpark 3.5 has no such method, and does not fail.
+_get_message = getattr(CapturedException, "getMessage", None)
 
 
 def _message(self: CapturedException) -> str:
     """Replaces CapturedException.getMessage: Spark does not know Delta's error classes."""
+    assert _get_message
     try:
         return str(_get_message(self))
     except Exception:
@@ -338,7 +340,8 @@ def _install() -> None:
     SparkAdapter._available_ = SparkAdapter._available_ | {
         *("land_new_files", "landing_failure", "give_back_lake")
     }
-    CapturedException.getMessage = _message  # type: ignore[method-assign]
+    if _get_message:
+        CapturedException.getMessage = _message  # type: ignore[method-assign]
 
 
 _install()

@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 from pyspark.sql import SparkSession
 
+from tidemark import spark_line
+
 REPO = Path(__file__).parent.parent
 
 
@@ -28,8 +30,10 @@ class Project:
         settings["packages-install-path"] = str(REPO / "dbt_packages")
         settings["test-paths"] = ["tests"]
         shutil.copy(REPO / "packages.yml", folder / "packages.yml")
-        for lock in ("jars.lock", "jars-s3.lock"):
-            shutil.copy(REPO / lock, folder / lock)
+        locks = spark_line.lock_folder()
+        (folder / locks).mkdir(exist_ok=True)
+        for lock in (REPO / locks).glob("jars*.lock"):
+            shutil.copy(lock, folder / locks)
         for name in ("profiles", "macros"):
             (folder / name).symlink_to(REPO / name)
         (folder / "tests").mkdir()

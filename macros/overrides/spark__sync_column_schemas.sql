@@ -40,6 +40,10 @@
             {%- do run_query('alter table ' ~ target_relation ~ ' set ' ~ properties) -%}
         {%- endif -%}
     {%- endif -%}
+    {%- if altered and not delta_widens_columns() -%}
+        {%- do rewritten.update(altered) -%}
+        {%- do altered.clear() -%}
+    {%- endif -%}
     {%- if altered -%}
         {%- do run_query(
             "alter table " ~ target_relation ~ " set tblproperties ('delta.enableTypeWidening' = 'true')"

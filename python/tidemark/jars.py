@@ -2,7 +2,8 @@
 
 Run as `python -m tidemark.jars` to fetch what the session needs into the cache: what jars.lock
 names, and jars-s3.lock too when files or tables are on S3 or `s3` is an argument. `tidemark
-thrift start` fetches what jars-thrift.lock names.
+thrift start` fetches what jars-thrift.lock names. The installed PySpark decides whose lock files
+they are (tidemark.spark_line).
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from tidemark import java, paths, s3
+from tidemark import java, paths, s3, spark_line
 from tidemark.errors import SetupError, TidemarkError
 
 MIRROR_VARIABLE = "TIDEMARK_MAVEN_MIRROR"
@@ -44,7 +45,7 @@ def session_locks() -> list[Path]:
     names = ["jars.lock"]
     if s3.is_used():
         names.append(S3_LOCK)
-    return [paths.project_dir() / name for name in names]
+    return [paths.project_dir() / spark_line.lock_folder() / name for name in names]
 
 
 def locked_jars(locks: Iterable[Path]) -> list[Jar]:
@@ -154,6 +155,6 @@ if __name__ == "__main__":
     try:
         install()
         if sys.argv[1:] == ["s3"]:
-            install([paths.project_dir() / S3_LOCK])
+            install([paths.project_dir() / spark_line.lock_folder() / S3_LOCK])
     except TidemarkError as error:
         sys.exit(f"tidemark: {error}")

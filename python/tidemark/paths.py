@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from tidemark import spark_line
 from tidemark.errors import ConfigError
 
 
@@ -31,8 +32,8 @@ def _place(variable: str, default: Path) -> str:
 
 
 def lake_dir() -> Path:
-    """Metastore, lock, logs, mostly the tables: TIDEMARK_LAKE, or `.tidemark` in the project."""
-    return _from_env("TIDEMARK_LAKE", project_dir() / ".tidemark")
+    """Metastore, lock, logs, mostly the tables: TIDEMARK_LAKE, or the line's folder."""
+    return _from_env("TIDEMARK_LAKE", project_dir() / spark_line.lake_folder())
 
 
 def landing() -> str:

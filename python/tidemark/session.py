@@ -27,7 +27,7 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemark import jars, lock, paths, s3, targets
+from tidemark import jars, lock, paths, s3, spark_line, targets
 from tidemark.errors import ConfigError, SetupError
 
 # Spark and Python must agree on what a timestamp without a zone means.
@@ -154,7 +154,8 @@ def _connected() -> SparkSession:
         spark: SparkSession = SparkSession.builder.remote(url).create()
         # The client's own policy is to go on for ten minutes when the server is gone; this is a
         # quarter of a minute. A statement that is sent again has the same id: it runs once.
-        spark.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=5000)])
+        client: Any = spark.client  # type: ignore[operator]
+        client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=5000)])
         for name, value in essential_settings().items():
             spark.conf.set(name, value)
         # Landing reads files in the server's Python workers, which need this package.
@@ -200,6 +201,7 @@ def _package() -> str:
 def _start() -> SparkSession:
     jars.require_java()
     lock.hold(paths.lake_dir())
+    spark_line.claim(paths.lake_dir())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # PySpark prints each analysis error as a JSON line, beside the exception that carries it.

@@ -4,6 +4,7 @@ Many small random cases share each table (the case's number is part of the key),
 builds try hundreds of them. Every table is compared with tests/oracle.py after every build.
 
 TIDEMARK_CASES=n tries n cases, TIDEMARK_SEED=n other ones; the same seed gives the same cases.
+TIDEMARK_BATCHES=n lands them in n builds.
 """
 
 import os
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.functional
 CASES = int(os.environ.get("TIDEMARK_CASES", "240"))
 SEED = int(os.environ.get("TIDEMARK_SEED", "7"))
 
-BATCHES = 3
+BATCHES = int(os.environ.get("TIDEMARK_BATCHES", "3"))
 FILES = 3
 # Two extracts arrive together; a late one arrives last, with one of a time that is there.
 EXTRACTS = ((0,), (1, 3, 4), (2, 5))

@@ -59,7 +59,9 @@ def found(module_project: Callable[[], Project], request: pytest.FixtureRequest)
         sound = [table for table in arrived if table not in found.failures]
         models = [_model(layer, table) for table in sound for layer in layers]
         anew = tables if batch == 1 else changed
-        _build(project, found, batch, models + [_model("staging", table) for table in anew])
+        models += [_model("staging", table) for table in anew]
+        if models:
+            _build(project, found, batch, models)
     for table in tables:
         found.current[table] = scenario.rows_as_text(project, _relation("current", table))
         found.history[table] = scenario.rows_as_text(project, _relation("history", table))

@@ -16,6 +16,7 @@ import pytest
 
 import dbt_tidemark
 from tests.project import REPO
+from tidemark import spark_line
 
 FILES = sorted((REPO / "macros" / "overrides").glob("*.sql"))
 HELPERS = [file for file in FILES if file.read_text().startswith("{#\n    Helper of: ")]
@@ -176,7 +177,10 @@ def test_a_helper_names_the_overrides_that_call_it(helper: Path) -> None:
 
 
 def test_every_pin_is_of_a_part_that_is_replaced() -> None:
-    assert set(PINNED) == {*FUNCTIONS, *MACROS}
+    lacking = set()
+    if spark_line.name() == "3.5":
+        lacking.add("pyspark.errors.exceptions.captured.CapturedException.getMessage")
+    assert set(PINNED) - lacking == {*FUNCTIONS, *MACROS}
 
 
 @pytest.mark.parametrize("override", OVERRIDES, ids=lambda file: file.stem)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import REPO
-from tidemark import jars
+from tidemark import jars, spark_line
 from tidemark.errors import SetupError
 
 
@@ -54,7 +54,9 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def lock(monkeypatch: pytest.MonkeyPatch, folder: Path, content: bytes) -> None:
     (folder / "dbt_project.yml").touch()
     digest = hashlib.sha256(content).hexdigest()
-    (folder / "jars.lock").write_text(f"# a comment\n{digest}  org.example:thing:1.0\n")
+    locks = folder / spark_line.lock_folder()
+    locks.mkdir(exist_ok=True)
+    (locks / "jars.lock").write_text(f"# a comment\n{digest}  org.example:thing:1.0\n")
     monkeypatch.setenv("DBT_PROJECT_DIR", str(folder))
 
 
@@ -86,3 +88,23 @@ def test_an_unreachable_repository_is_said_so(
     monkeypatch.setenv("TIDEMARK_MAVEN_MIRROR", (tmp_path / "nowhere").as_uri() + "/")
     with pytest.raises(SetupError, match="Could not fetch thing-1.0.jar"):
         jars.install()
+
+
+@pytest.mark.parametrize(("note", "metastore"), [("3.5", True), (None, True), (None, False)])
+def test_a_lake_is_of_one_line_of_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: str | None, metastore: bool
+) -> None:
+    monkeypatch.setattr(spark_line, "name", lambda: "3.5")
+    if note:
+        (tmp_path / "spark_line").write_text(note)
+    if metastore:
+        (tmp_path / "metastore").mkdir()
+    if metastore and not note:
+        # A lake from before there was a second line.
+        with pytest.raises(SetupError, match=r"was made by Spark 4.1, and this is Spark 3.5"):
+            spark_line.claim(tmp_path)
+        return
+    spark_line.claim(tmp_path)
+    monkeypatch.setattr(spark_line, "name", lambda: "4.1")
+    with pytest.raises(SetupError, match=r"was made by Spark 3.5, and this is Spark 4.1"):
+        spark_line.claim(tmp_path)

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tidemark import jars, lock, paths, session
+from tidemark import jars, lock, paths, session, spark_line
 from tidemark.errors import ConfigError, SetupError
 
 PASSWORD_VARIABLE = "DBT_ENV_SECRET_TIDEMARK_PASSWORD"
@@ -71,6 +71,11 @@ def start(
         return there
     if there:
         stop(say=say)
+    if spark_line.name() != "4.1":
+        raise SetupError(
+            f"PySpark {spark_line.name()} lacks Spark Connect's server: start yours, or use the "
+            "environment of Spark 4.1."
+        )
     password = os.environ.get(PASSWORD_VARIABLE)
     if not password:
         raise ConfigError(
@@ -89,6 +94,7 @@ def start(
     _write_password(folder / "password", password)
     say("Starting the metastore and Spark: about half a minute.")
     lock_file = lock.hold(paths.lake_dir())
+    spark_line.claim(paths.lake_dir())
     processes: dict[str, int] = {}
     try:
         processes["metastore"] = _spawn(

@@ -1,0 +1,47 @@
+"""What Python must know of Spark's two lines, 4.1 (the default) and 3.5: it is here alone.
+
+The installed PySpark decides: one virtual environment is one line. docs/targets/spark-3.5.md
+"""
+
+from functools import cache
+from pathlib import Path
+
+from tidemark.errors import SetupError
+
+
+@cache
+def name() -> str:
+    """The line of the installed PySpark: "4.1" or "3.5"."""
+    import pyspark
+
+    return "3.5" if pyspark.__version__.startswith("3.") else "4.1"
+
+
+def lock_folder() -> str:
+    """The folder in the project that holds this line's lock files of jars."""
+    return "." if name() == "4.1" else f"spark{name()}"
+
+
+def lake_folder() -> str:
+    """The lake's name where TIDEMARK_LAKE gives none."""
+    return ".tidemark" if name() == "4.1" else f".tidemark-spark{name()}"
+
+
+def claim(lake: Path) -> None:
+    """Make the lake this line's; raises SetupError when it is the other's.
+
+    Spark 3.5's Derby refuses a metastore of Spark 4.1's, in three pages of Java. Spark 4.1 would
+    open one of Spark 3.5's, and write what that cannot read.
+    """
+    note = lake / "spark_line"
+    if note.exists():
+        owner = note.read_text().strip()
+    else:
+        # Lakes had no such note before there was a second line.
+        owner = "4.1" if (lake / "metastore").exists() else name()
+    if owner != name():
+        raise SetupError(
+            f"The lake {lake} was made by Spark {owner}, and this is Spark {name()}. "
+            "Name another folder in TIDEMARK_LAKE."
+        )
+    note.write_text(name() + "\n")
