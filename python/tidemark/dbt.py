@@ -9,7 +9,7 @@ from typing import Any
 
 from dbt.cli.main import dbtRunner, dbtRunnerResult
 
-from tidemark import hook, paths
+from tidemark import hook, paths, targets
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed, feeds_of
 
@@ -20,8 +20,8 @@ class BuildError(TidemarkError):
 
 def invoke(arguments: Sequence[str]) -> dbtRunnerResult:
     """Run a dbt command in the project's folder."""
-    project = str(paths.project_dir())
-    return dbtRunner().invoke([*arguments, "--project-dir", project])
+    places = ["--project-dir", paths.project_dir(), "--profiles-dir", targets.profiles_dir()]
+    return dbtRunner().invoke([*arguments, *map(str, places)])
 
 
 def parse() -> Any:

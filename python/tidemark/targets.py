@@ -20,15 +20,19 @@ def use(name: str) -> None:
 
 def method() -> str:
     """The target's `method`: `session` (Spark in this process) or `thrift` (a server's)."""
-    return _method(_profile(), os.environ.get(TARGET_VARIABLE, ""))
+    return _method(profiles_dir() / "profiles.yml", os.environ.get(TARGET_VARIABLE, ""))
 
 
-def _profile() -> Path:
-    """Where dbt looks for profiles, in its order."""
+def profiles_dir() -> Path:
+    """The folder of profiles.yml: DBT_PROFILES_DIR, here, the project's, or `~/.dbt`.
+
+    dbt itself does not look into the project when it is started elsewhere.
+    """
     named = os.environ.get("DBT_PROFILES_DIR")
-    folders = [Path(named)] if named else [Path.cwd(), paths.project_dir()]
-    places = [folder / "profiles.yml" for folder in [*folders, Path.home() / ".dbt"]]
-    return next((place for place in places if place.exists()), places[0])
+    if named:
+        return Path(named)
+    folders = [Path.cwd(), paths.project_dir(), Path.home() / ".dbt"]
+    return next((folder for folder in folders if (folder / "profiles.yml").exists()), folders[-1])
 
 
 @cache

@@ -277,11 +277,11 @@ def test_a_metastore_of_another_version_and_a_spark_without_delta(tmp_path: Path
     script = tmp_path / "script.sql"
     script.write_text(
         f"connect 'jdbc:derby:{tmp_path}/lake/metastore';\n"
-        "update app.version set schema_version = '3.1.0';\n"
+        "insert into app.version (ver_id, schema_version) values (1, '3.1.0');\n"
     )
     classes = f"{session.spark_home()}/jars/*"
     command = [jars.require_java(), "-cp", classes, "org.apache.derby.tools.ij", str(script)]
     assert "1 row inserted/updated/deleted" in subprocess.check_output(command, text=True)
     other = ThriftServer(tmp_path / "lake", bare.ports)
     told = other.start().stdout
-    assert "was written by another version of Hive, so of Spark: Hive Schema version 2.3.0" in told
+    assert "has the schema of Hive 3.1.0, and this Spark brings Hive 2.3.0" in told

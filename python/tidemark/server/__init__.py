@@ -185,8 +185,8 @@ def _metastore_command(port: int) -> list[str]:
     settings = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={lake}/metastore;create=true",
         "datanucleus.schema.autoCreateAll": "true",
-        # A database that is there must be of this Hive's version; a new one has none yet.
-        "hive.metastore.schema.verification": str((lake / "metastore").exists()).lower(),
+        # It would refuse a database without a version, such as an embedded Spark makes.
+        "hive.metastore.schema.verification": "false",
         "hive.metastore.warehouse.dir": paths.warehouse(),
         # As in spark-defaults.conf, where an embedded metastore reads them.
         "hive.stats.autogather": "false",
@@ -286,12 +286,6 @@ def _wait(process: int, port: int, log: Path) -> None:
     until = time.monotonic() + _START_SECONDS
     while not session.answers("localhost", port):
         if not _lives(process) or time.monotonic() > until:
-            version = re.search(r"Hive Schema version .* does not match .*", log.read_text())
-            if version:
-                raise SetupError(
-                    f"The lake's metastore, {paths.lake_dir()}/metastore, was written by another "
-                    f"version of Hive, so of Spark: {version[0]}. Use the Spark that wrote it."
-                )
             lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
             causes = [line for line in lines if line.startswith("Caused by")]
             raise SetupError(
@@ -299,6 +293,12 @@ def _wait(process: int, port: int, log: Path) -> None:
                 + "\n".join([*lines[-5:], *causes[-1:]])
             )
         time.sleep(0.2)
+    version = re.search(r"in metastore differs (\S+) from .* version (\S+?)\.? ", log.read_text())
+    if version:
+        raise SetupError(
+            f"The lake's metastore, {paths.lake_dir()}/metastore, has the schema of Hive "
+            f"{version[1]}, and this Spark brings Hive {version[2]}: use the Spark that made it."
+        )
 
 
 def _lives(process: int) -> bool:
