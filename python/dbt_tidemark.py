@@ -154,6 +154,7 @@ _open_connection = spark_connections.SparkConnectionManager.open
 
 def _open(cls: type, connection: Any) -> Any:
     """Replaces SparkConnectionManager.open: with the settings that count, and clear errors."""
+    targets.use_method(connection.credentials.method)
     _complete(connection.credentials)
     try:
         return _open_connection.__func__(cls, connection)
@@ -251,6 +252,7 @@ class PythonModelHelper(PythonJobHelper):  # type: ignore[misc]
 
     def __init__(self, parsed_model: dict[str, Any], credentials: Any) -> None:
         self.model = parsed_model
+        targets.use_method(credentials.method)
         if credentials.method not in ("session", "thrift"):
             raise DbtRuntimeError(
                 f"{parsed_model['original_file_path']}: a Python model runs on targets with "
@@ -278,6 +280,9 @@ class PythonModelHelper(PythonJobHelper):  # type: ignore[misc]
             own = lines and lines[-1] <= len(self.model["raw_code"].strip().splitlines())
             place = f"{path}, line {lines[-1]}" if own else path
             raise DbtRuntimeError(f"{place}: {session.readable(error)}") from error
+        finally:
+            if session.is_remote():
+                spark.stop()
 
 
 # --- Errors ---------------------------------------------------------------------------------
@@ -300,8 +305,11 @@ def _message(self: CapturedException) -> str:
 
 def _land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) -> str:
     """New on SparkAdapter, for the macro `land_new_files`: land before the first model."""
-    targets.use(self.config.target_name)
-    if self.config.credentials.method == "thrift" and not session.connect_url():
+    method = self.config.credentials.method
+    targets.use_method(method)
+    if method not in ("session", "thrift"):
+        return ""
+    if method == "thrift" and not session.connect_url():
         return f"Nothing is landed from here: {session.CONNECT_VARIABLE} is not set."
     try:
         return hook.land_for_dbt(sources)

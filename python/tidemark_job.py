@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from tidemark import cli, session
+from tidemark import cli, session, targets
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER, help="default: run")
     options = parser.parse_args(arguments)
     os.environ["DBT_PROJECT_DIR"] = options.project
+    if targets.method() != "session":
+        parser.error(
+            "the job works in its own session, so on a target with method session: set "
+            f"{targets.TARGET_VARIABLE}=embedded."
+        )
     spark = SparkSession.builder.appName("tidemark").enableHiveSupport().getOrCreate()
     wanted = session.essential_settings()
     before = {name: spark.conf.get(name, None) for name in wanted}

@@ -33,6 +33,7 @@ class ThriftServer:
             "TIDEMARK_THRIFT_PORT": str(self.ports.thrift),
             "TIDEMARK_CONNECT": f"sc://localhost:{self.ports.connect}",
             PASSWORD_VARIABLE: PASSWORD,
+            "TIDEMARK_LEASE_SECONDS": "60",
             "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
             "PYTHONPATH": f"{REPO}/python",
         }

@@ -229,6 +229,9 @@ def _thrift(options: argparse.Namespace) -> None:
     from tidemark import server
 
     if options.action == "start":
+        wrong = [each for each in options.conf if "=" not in each]
+        if wrong:
+            raise ConfigError(f"--conf {wrong[0]}: it must be KEY=VALUE.")
         ports = server.Ports(options.port, options.connect_port, options.metastore_port)
         server.start(ports, options.master, more=options.conf)
     elif options.action == "stop":

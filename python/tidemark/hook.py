@@ -30,7 +30,12 @@ def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
     run_id = landing.new_run_id()
     spark = session.get()
     _lease.enter_context(lease.held(spark))
-    landed = landing.land(spark, feeds, storage.landing_folder(), run_id=run_id)
+    try:
+        landed = landing.land(spark, feeds, storage.landing_folder(), run_id=run_id)
+    except BaseException:
+        # dbt stops, without the hook at its end.
+        _lease.close()
+        raise
     _failures.update({entry.feed.name: entry.failure for entry in landed if entry.failure})
     text = "\n".join([report.one_line(landed), *report.remarks(landed)])
     report.log(run_id, text)

@@ -16,13 +16,11 @@ from datetime import UTC, datetime
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemark import ledger, lock, paths
+from tidemark import ledger, lock, paths, session
 from tidemark.errors import LakeBusyError
 
 TABLE = f"{ledger.SCHEMA}.lease"
-# A run that was killed holds up the next for so long.
-SECONDS = 120
-_RENEWED_EACH = 30
+SECONDS_VARIABLE = "TIDEMARK_LEASE_SECONDS"
 _ASKED_EACH = 2
 
 
@@ -31,8 +29,9 @@ def held(spark: SparkSession) -> Iterator[None]:
     """While in here, no other run writes to the lake.
 
     Waits for TIDEMARK_WAIT_SECONDS (default 600) while another one does and says who; then raises
-    LakeBusyError. Where this process has the lake's lock file, or the lease already, it does
-    nothing. The lease is renewed meanwhile, and given back at the end.
+    LakeBusyError, as it does at the end when the lease was lost meanwhile. Where this process has
+    the lake's lock file, or the lease already, it does nothing. The lease is renewed meanwhile,
+    and given back at the end.
     """
     if lock.is_held(paths.lake_dir()) or _mine.locked():
         yield
@@ -40,8 +39,8 @@ def held(spark: SparkSession) -> Iterator[None]:
     with _mine:
         holder = _name()
         _acquire(spark, holder)
-        done = threading.Event()
-        renewing = threading.Thread(target=_renew, args=(spark, holder, done), daemon=True)
+        done, lost = threading.Event(), list[str]()
+        renewing = threading.Thread(target=_renew, args=(spark, holder, done, lost), daemon=True)
         renewing.start()
         try:
             yield
@@ -50,10 +49,20 @@ def held(spark: SparkSession) -> Iterator[None]:
             renewing.join()
             with suppress(Exception):  # it runs out by itself
                 _take(spark, holder, seconds=0)
+        if lost:
+            raise LakeBusyError(
+                f"{lost[0]} took the lake while this run was at work: the lease could not be "
+                f"renewed in time. Run again, and set {SECONDS_VARIABLE} higher."
+            )
 
 
 # Held by this process; a hook of dbt may ask within a run that has it.
 _mine = threading.Lock()
+
+
+def _seconds() -> int:
+    """How long a lease lasts that is not renewed: as long as a killed run holds up the next."""
+    return int(os.environ.get(SECONDS_VARIABLE, "300"))
 
 
 def _name() -> str:
@@ -66,16 +75,18 @@ def _name() -> str:
 
 def _acquire(spark: SparkSession, holder: str) -> None:
     spark.sql(f"create schema if not exists {ledger.SCHEMA}")
-    spark.sql(f"create table if not exists {TABLE} (holder string, until timestamp) using delta")
+    if not spark.catalog.tableExists(TABLE):
+        with suppress(PySparkException):  # another run may have been first
+            session.create_table(spark, TABLE, "holder string, until timestamp", "")
     wait_seconds = lock.wait_seconds()
     deadline = time.monotonic() + wait_seconds
     announced = ""
-    while other := _take(spark, holder, SECONDS):
+    while other := _take(spark, holder, _seconds()):
         if time.monotonic() >= deadline:
             raise LakeBusyError(
                 f"The lake is in use by {other}. Try again when it is done, or wait longer: "
                 f"{lock.WAIT_VARIABLE} is {wait_seconds:g}. A run that was killed keeps it for "
-                f"{SECONDS} seconds."
+                f"{_seconds()} seconds."
             )
         if other != announced:
             print(f"Waiting for {other}, which uses the lake", file=sys.stderr)
@@ -86,7 +97,7 @@ def _acquire(spark: SparkSession, holder: str) -> None:
 def _take(spark: SparkSession, holder: str, seconds: int) -> str:
     """Take, or renew, the lease for some seconds from now; gives who else has it, or ''.
 
-    Clocks of different machines differ: only Spark's counts.
+    The clock is that of Spark's driver.
     """
     wish = spark.createDataFrame([(holder, seconds)], "holder string, seconds int")
     # A MERGE takes no parameters.
@@ -114,9 +125,12 @@ def _take(spark: SparkSession, holder: str, seconds: int) -> str:
     return str(spark.table(TABLE).collect()[0]["holder"]).removeprefix(holder)
 
 
-def _renew(spark: SparkSession, holder: str, done: threading.Event) -> None:
-    while not done.wait(_RENEWED_EACH):
+def _renew(spark: SparkSession, holder: str, done: threading.Event, lost: list[str]) -> None:
+    each, took = _seconds() / 10, 0.0
+    while not lost and not done.wait(max(0, each - took)):
+        asked_at = time.monotonic()
         try:
-            _take(spark, holder, SECONDS)
+            lost += filter(None, [_take(spark, holder, _seconds())])
+            took = time.monotonic() - asked_at
         except Exception as error:  # the next one may get through
             print(f"The lease of the lake was not renewed: {error}", file=sys.stderr)

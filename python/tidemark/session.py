@@ -59,11 +59,13 @@ def is_remote() -> bool:
 def connect_url() -> str:
     """Where Spark Connect answers: TIDEMARK_CONNECT, or the port of `tidemark thrift start`.
 
-    '' when the Thrift server is on another machine and nothing says where its Connect is.
+    '' when the Thrift server is another one and nothing says where its Connect is.
     """
-    if os.environ.get("TIDEMARK_THRIFT_HOST", "localhost") == "localhost":
-        return os.environ.get(CONNECT_VARIABLE, "sc://localhost:15002")
-    return os.environ.get(CONNECT_VARIABLE, "")
+    is_ours = (
+        os.environ.get("TIDEMARK_THRIFT_HOST", "localhost") == "localhost"
+        and os.environ.get("TIDEMARK_THRIFT_PORT", "10000") == "10000"
+    )
+    return os.environ.get(CONNECT_VARIABLE, "sc://localhost:15002" if is_ours else "")
 
 
 def spark_home() -> str:
@@ -133,10 +135,7 @@ def _connected() -> SparkSession:
             "sc://host:15002. Without it, dbt on this target only builds; see "
             "docs/targets/thrift.md."
         )
-    place = urlsplit(url)
-    host, port = place.hostname or "", place.port or 15002
-    if place.scheme != "sc" or not host:
-        raise ConfigError(f"{CONNECT_VARIABLE} is {url}: it must be like sc://host:15002.")
+    host, port = _host_and_port(url)
     # The client itself would try for minutes.
     if not answers(host, port):
         raise SetupError(
@@ -162,9 +161,24 @@ def _connected() -> SparkSession:
         spark.addArtifacts(_package(), pyfile=True)
     except Exception as error:  # PySpark's, or gRPC's own
         raise SetupError(
-            f"Spark Connect at {host}:{port} refuses the session: {readable(error)}"
+            f"Spark Connect at {host}:{port} refuses the session: "
+            + re.sub(r"token=[^;\s]*", "token=***", readable(error))
         ) from error
     return spark
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    """Of a Connect URL; it may have a token, so no error repeats it."""
+    try:
+        place = urlsplit(url)
+        if place.scheme == "sc" and place.hostname:
+            return place.hostname, place.port or 15002
+    except ValueError:
+        pass
+    raise ConfigError(
+        f"{CONNECT_VARIABLE} must be like sc://host:15002, or sc://host:15002/;token=... with the "
+        "slash."
+    )
 
 
 def answers(host: str, port: int) -> bool:

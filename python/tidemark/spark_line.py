@@ -44,4 +44,5 @@ def claim(lake: Path) -> None:
             f"The lake {lake} was made by Spark {owner}, and this is Spark {name()}. "
             "Name another folder in TIDEMARK_LAKE."
         )
-    note.write_text(name() + "\n")
+    if not note.exists():
+        note.write_text(name() + "\n")

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
@@ -182,12 +183,16 @@ class _Remote:
         return there.withColumnRenamed("path", "_at")
 
     def _files(self, *paths: str) -> DataFrame:
-        # Few tasks, whatever the number of files; the session's own settings stay as they are.
+        files = self._lister.read.format("binaryFile").option("recursiveFileLookup", True)
+        return files.load([_escaped(f"{self.root}/{path}") for path in paths])
+
+    @cached_property
+    def _lister(self) -> SparkSession:
+        """Few tasks, whatever the number of files; the session's own settings stay as they are."""
         spark = session.fresh()
         spark.conf.set("spark.sql.files.openCostInBytes", "0")
         spark.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 62))
-        files = spark.read.format("binaryFile").option("recursiveFileLookup", True)
-        return files.load([_escaped(f"{self.root}/{path}") for path in paths])
+        return spark
 
     def _status(self, files: DataFrame) -> dict[str, tuple[int, datetime]]:
         rows = files.select("path", "length", "modificationTime").collect()

@@ -4,12 +4,16 @@ import os
 from functools import cache
 from pathlib import Path
 
+import jinja2
 import yaml
 
 from tidemark import paths
 from tidemark.errors import ConfigError
 
 TARGET_VARIABLE = "DBT_TARGET"
+
+# What dbt says itself, once it runs: its command line counts for more than the files.
+_told: list[str] = []
 
 
 def use(name: str) -> None:
@@ -18,9 +22,18 @@ def use(name: str) -> None:
     method()
 
 
+def use_method(name: str) -> None:
+    """Work on a target of this method from now on, whatever the profile says."""
+    _told[:] = [name]
+
+
 def method() -> str:
     """The target's `method`: `session` (Spark in this process) or `thrift` (a server's)."""
-    return _method(profiles_dir() / "profiles.yml", os.environ.get(TARGET_VARIABLE, ""))
+    return (
+        _told[0]
+        if _told
+        else _method(profiles_dir() / "profiles.yml", os.environ.get(TARGET_VARIABLE, ""))
+    )
 
 
 def profiles_dir() -> Path:
@@ -42,7 +55,12 @@ def _method(file: Path, name: str) -> str:
     project = yaml.safe_load((paths.project_dir() / "dbt_project.yml").read_text())
     profile = yaml.safe_load(file.read_text()).get(project.get("profile"), {})
     outputs = profile.get("outputs", {})
-    target = name or profile.get("target", "")
+    target = name or _rendered(profile.get("target", "default"))
     if target not in outputs:
         raise ConfigError(f"{file} has no target {target}: use one of {', '.join(outputs)}.")
-    return str(outputs[target].get("method", ""))
+    return _rendered(outputs[target].get("method", ""))
+
+
+def _rendered(text: str) -> str:
+    """A setting of the profile, as dbt would read it."""
+    return jinja2.Template(str(text)).render(env_var=os.environ.get)

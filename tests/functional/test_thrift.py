@@ -194,7 +194,10 @@ def test_what_is_wrong_is_said_in_a_sentence(shop: Project, server: ThriftServer
         "tidemark", "run", TIDEMARK_CONNECT=f"sc://localhost:{nowhere}"
     )
     assert "Spark Connect at localhost" in failed("tidemark", "run", **{PASSWORD_VARIABLE: "no"})
-    assert "it must be like sc://host:15002" in failed("tidemark", "run", TIDEMARK_CONNECT="x:1")
+    for odd in ("x:1/;token=s3cret", "sc://localhost:15002;token=s3cret"):
+        told = failed("tidemark", "run", TIDEMARK_CONNECT=odd)
+        assert "TIDEMARK_CONNECT must be like sc://host:15002" in told
+        assert "s3cret" not in told
     assert "There is no Spark Connect to work through: set TIDEMARK_CONNECT" in failed(
         "tidemark", "run", TIDEMARK_CONNECT=""
     )

@@ -89,29 +89,27 @@ def start(
     ]
     for name, port in asdict(ports).items():
         _require_free(name, port)
+    lock_file = lock.hold(paths.lake_dir())
+    spark_line.claim(paths.lake_dir())
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
     _write_password(folder / "password", password)
     say("Starting the metastore and Spark: about half a minute.")
-    lock_file = lock.hold(paths.lake_dir())
-    spark_line.claim(paths.lake_dir())
-    processes: dict[str, int] = {}
+    server = Server(ports, {})
     try:
-        processes["metastore"] = _spawn(
-            _metastore_command(ports.metastore), folder / "metastore.log", {}, lock_file
-        )
-        lock.hand_over(paths.lake_dir(), processes["metastore"], "tidemark thrift start")
-        _wait(processes["metastore"], ports.metastore, folder / "metastore.log")
-        command = _spark_command(ports, master, class_path, folder / "password", more)
+        metastore = _metastore_command(ports.metastore)
+        server = _with(server, "metastore", metastore, {}, lock_file)
+        _wait(server.processes["metastore"], ports.metastore, folder / "metastore.log")
+        spark = _spark_command(ports, master, class_path, folder / "password", more)
         secret = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": password}
-        processes["spark"] = _spawn(command, folder / "spark.log", secret)
+        server = _with(server, "spark", spark, secret, lock_file)
+        lock.hand_over(paths.lake_dir(), server.processes["spark"], "tidemark thrift start")
         for port in (ports.thrift, ports.connect):
-            _wait(processes["spark"], port, folder / "spark.log")
+            _wait(server.processes["spark"], port, folder / "spark.log")
     except BaseException:
-        _end(processes)
+        _end(server.processes)
+        _state().unlink(missing_ok=True)
         raise
-    server = Server(ports, processes)
-    _state().write_text(json.dumps(asdict(server)))
     say(_addresses(ports))
     return server
 
@@ -246,9 +244,17 @@ def _spark_command(
     return command + [part for name in hive for part in ("--hiveconf", f"{name}={hive[name]}")]
 
 
-def _spawn(
-    command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int | None = None
-) -> int:
+def _with(
+    server: Server, name: str, command: Sequence[str], secret: Mapping[str, str], lock_file: int
+) -> Server:
+    """The server with one more process; it is written down at once, so that `stop` knows it."""
+    process = _spawn(command, _folder() / f"{name}.log", secret, lock_file)
+    server = Server(server.ports, {**server.processes, name: process})
+    _state().write_text(json.dumps(asdict(server)))
+    return server
+
+
+def _spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int) -> int:
     """Start a process that outlives this one; secrets go by its environment."""
     environment = {
         **{name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE},
@@ -269,7 +275,7 @@ def _spawn(
             stderr=output,
             start_new_session=True,
             # Its copy of the lock's file keeps the lock for as long as it lives.
-            pass_fds=[lock_file] if lock_file is not None else [],
+            pass_fds=[lock_file],
         ).pid
 
 
@@ -313,21 +319,32 @@ def _lives(process: int) -> bool:
 
 
 def _is_ours(process: int) -> bool:
-    """Whether a process of this number lives, and is one of ours by its command line."""
-    command = Path(f"/proc/{process}/cmdline")
-    return _lives(process) and (not command.exists() or str(_HERE) in command.read_text())
+    """Whether a process of this number lives, and is this lake's server by its command line."""
+    if not _lives(process):
+        return False
+    told = Path(f"/proc/{process}/cmdline")
+    try:
+        if Path("/proc/self").exists():
+            command = told.read_text()
+        else:
+            ps = ["ps", "-o", "command=", "-p", str(process)]
+            command = subprocess.run(ps, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return False
+    return str(_HERE) in command and f"{paths.lake_dir()}/" in command
 
 
 def _end(processes: Mapping[str, int]) -> None:
     """Spark first: it asks the metastore until its end."""
     for process in reversed(list(processes.values())):
-        if _is_ours(process):
-            os.kill(process, signal.SIGTERM)
         until = time.monotonic() + 20
-        while _is_ours(process):
-            if time.monotonic() > until:
-                os.kill(process, signal.SIGKILL)
-            time.sleep(0.1)
+        with suppress(ProcessLookupError):
+            if _is_ours(process):
+                os.kill(process, signal.SIGTERM)
+            while _is_ours(process):
+                if time.monotonic() > until:
+                    os.kill(process, signal.SIGKILL)
+                time.sleep(0.1)
 
 
 def free_port() -> int:
