@@ -353,7 +353,8 @@ def readable_text(message: str) -> str:
     """A message of Spark's without what only its developers need."""
     for rest in ("\n\tat ", "\n\nJVM stacktrace", ";\n'"):
         message = message.split(rest)[0]
-    if re.search(r"DATA_SOURCE_NOT_FOUND.*\bdelta\b|ClassNotFoundException.*\bdelta\b", message):
+    missing = "DATA_SOURCE_NOT_FOUND|ClassNotFoundException|[Cc]atalog plugin class|PLUGIN_CLASS"
+    if re.search(rf"({missing}).*\bdelta\b", message):
         return (
             "This Spark has no Delta Lake: the jars of jars.lock belong on its class path "
             "(spark.driver.extraClassPath and spark.executor.extraClassPath), see "
