@@ -197,7 +197,7 @@ def _complete(credentials: spark_connections.SparkCredentials) -> None:
                 "The Thrift server wants a password: set DBT_ENV_SECRET_TIDEMARK_PASSWORD, or "
                 "TIDEMARK_THRIFT_AUTH to NONE if it takes everyone."
             )
-        wanted = {**session.essential_settings(), **credentials.server_side_parameters}
+        wanted = {**session.ESSENTIAL, **credentials.server_side_parameters}
         credentials.server_side_parameters = {
             name if name.startswith("set:") else f"set:hiveconf:{name}": value
             for name, value in wanted.items()

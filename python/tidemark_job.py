@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{targets.TARGET_VARIABLE}=embedded."
         )
     spark = SparkSession.builder.appName("tidemark").enableHiveSupport().getOrCreate()
-    wanted = session.essential_settings()
+    wanted = session.ESSENTIAL
     before = {name: spark.conf.get(name, None) for name in wanted}
     try:
         for name, value in wanted.items():

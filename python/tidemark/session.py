@@ -37,14 +37,17 @@ os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
 
 CONNECT_VARIABLE = "TIDEMARK_CONNECT"
 
-# What every session must have, whoever started Spark, for tables to mean the same; the values
-# are those of spark-defaults.conf.
-ESSENTIAL = (
-    "spark.sql.ansi.enabled",
-    "spark.sql.session.timeZone",
-    "spark.sql.sources.default",
-    "spark.sql.variable.substitute",
-)
+# What every session must have, whoever started Spark, for tables to mean the same.
+ESSENTIAL = {
+    # dbt-spark turns ANSI off for every statement of a session; landing must read alike.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.sources.default": "delta",
+    # Spark 3.5 would make Hive tables of text otherwise.
+    "spark.sql.legacy.createHiveTableByDefault": "false",
+    # A text with ${name} in it is a text: Spark would put a setting's value there.
+    "spark.sql.variable.substitute": "false",
+}
 
 # dbt's threads ask for the session all at once.
 _one_thread = threading.Lock()
@@ -73,12 +76,6 @@ def spark_home() -> str:
     return str(Path(pyspark.__file__).parent)
 
 
-def essential_settings() -> dict[str, str]:
-    """The settings that every session must have, whoever started Spark."""
-    known = _written_settings()
-    return {name: known[name] for name in ESSENTIAL}
-
-
 def settings() -> dict[str, str]:
     """The Spark settings of profiles/spark-defaults.conf, with this lake's paths filled in."""
     filled = {
@@ -90,7 +87,7 @@ def settings() -> dict[str, str]:
     found = _written_settings()
     for name, value in filled.items():
         found = {key: text.replace(name, value) for key, text in found.items()}
-    return found | s3.settings()
+    return found | ESSENTIAL | s3.settings()
 
 
 def _written_settings() -> dict[str, str]:
@@ -122,7 +119,7 @@ def fresh() -> SparkSession:
         return _connected()
     spark = get().newSession()
     # A host's Spark may have others.
-    for name, value in essential_settings().items():
+    for name, value in ESSENTIAL.items():
         spark.conf.set(name, value)
     return spark
 
@@ -155,7 +152,7 @@ def _connected() -> SparkSession:
         # quarter of a minute. A statement that is sent again has the same id: it runs once.
         client: Any = spark.client  # type: ignore[operator]
         client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=5000)])
-        for name, value in essential_settings().items():
+        for name, value in ESSENTIAL.items():
             spark.conf.set(name, value)
         # Landing reads files in the server's Python workers, which need this package.
         spark.addArtifacts(_package(), pyfile=True)
