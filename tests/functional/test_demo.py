@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
@@ -175,7 +176,8 @@ def site(played: Path) -> Iterator[str]:
 def test_the_documentation_shows_a_model_and_its_lineage(
     site: str, browser: webdriver.Chrome
 ) -> None:
-    wait = WebDriverWait(browser, 30)
+    # On a busy machine the page, with all its data in one file, takes its time.
+    wait = WebDriverWait(browser, 120, ignored_exceptions=[StaleElementReferenceException])
 
     def text() -> str:
         return str(browser.find_element(By.TAG_NAME, "body").text)
@@ -189,8 +191,16 @@ def test_the_documentation_shows_a_model_and_its_lineage(
     visible("#search")[0].send_keys("hist_insurance__policies")
     result = "div[ng-repeat^='result in results']"
     wait.until(lambda _: any("hist_insurance__policies" in e.text for e in visible(result)))
-    next(e for e in visible(result) if "hist_insurance__policies" in e.text).click()
-    wait.until(lambda _: "One row per version that a policy ever had" in text())
+
+    def opened() -> bool:
+        # A click is lost while the list of results is drawn anew.
+        for found in visible(result):
+            if "hist_insurance__policies" in found.text:
+                found.click()
+                break
+        return "One row per version that a policy ever had" in text()
+
+    wait.until(lambda _: opened())
     assert "Surrogate key of the version" in text()
 
     visible("a[title='View Lineage Graph']")[0].click()

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests import s3_server
 from tests.project import REPO, Project
-from tidemark import session
 
 pytestmark = pytest.mark.functional
 
@@ -45,6 +43,24 @@ spark.sql(f"vacuum {table}").collect()
 seconds = time.monotonic() - start
 print(json.dumps(sorted(rows)))
 print(seconds)
+"""
+
+LEFT_BEHIND = """
+from tidemark import session
+spark = session.get()
+spark.sql("create schema s3left")
+place = spark.sql("describe schema s3left").where("info_name = 'Location'").first()[1]
+# Killed between the first commit and the catalog.
+spark.sql(f"create table delta.`{place}/empty` (id int) using delta")
+session.create_table(spark, "s3left.empty", "id int, name string", "partitioned by (id)")
+assert spark.table("s3left.empty").columns == ["id", "name"]
+spark.sql("insert into s3left.empty values (1, 'a')")
+# A table that the catalog has lost.
+spark.range(3).write.format("delta").save(f"{place}/full")
+try:
+    session.create_table(spark, "s3left.full", "id bigint", "")
+except Exception as error:
+    print(place, session.readable(error))
 """
 
 
@@ -171,22 +187,13 @@ def test_what_is_wrong_is_said_in_a_sentence(
 
 
 def test_what_a_killed_creation_left_on_s3_is_no_obstacle(
-    spark: SparkSession, server: s3_server.S3Server
+    server: s3_server.S3Server, tmp_path: Path
 ) -> None:
-    # The shared session knows no endpoint: what a session that starts is told by the environment.
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    for name, value in server.settings.items():
-        hadoop.set(name, value)
-    spark.sql("create schema if not exists s3left location 's3a://lake/left'")
-    # Killed between the first commit and the catalog.
-    spark.sql("create table delta.`s3a://lake/left/empty` (id int) using delta")
-    session.create_table(spark, "s3left.empty", "id int, name string", "partitioned by (id)")
-    assert spark.table("s3left.empty").columns == ["id", "name"]
-    spark.sql("insert into s3left.empty values (1, 'a')")
-    # A table that the catalog has lost.
-    spark.range(3).write.format("delta").save("s3a://lake/left/full")
-    with pytest.raises(Exception, match="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"):
-        session.create_table(spark, "s3left.full", "id bigint", "")
+    variables = on_s3(server, tmp_path / "left")
+    result = python(variables, "-c", LEFT_BEHIND)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("s3a://lake/left/tables/s3left.db ")
+    assert "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" in result.stdout
 
 
 @pytest.mark.slow
