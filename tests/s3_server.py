@@ -5,7 +5,6 @@ It speaks the protocol and checks signatures. Its jars come from the Maven repos
 
 import os
 import re
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,7 +15,8 @@ from pathlib import Path
 
 from pyarrow import fs
 
-from tidemark import jars
+from tests.free_port import free_port
+from tidemark import jars, session
 
 LOCK = Path(__file__).with_suffix(".lock")
 KEY, SECRET, REGION = "tidemark", "only-for-tests", "us-east-1"
@@ -76,9 +76,7 @@ class S3Server:
 def running() -> Iterator[S3Server]:
     """A server on a free port, for as long as the context lasts."""
     class_path = os.pathsep.join(str(jar) for jar in jars.install([LOCK]))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="tidemark-s3-") as folder:
         settings, log, requests = (
             Path(folder, name) for name in ("s3proxy.conf", "log", "requests")
@@ -106,8 +104,7 @@ def running() -> Iterator[S3Server]:
 def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     until = time.monotonic() + 60
     while time.monotonic() < until and server.poll() is None:
-        with socket.socket() as client:
-            if client.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if session.answers("127.0.0.1", port):
+            return
         time.sleep(0.05)
     raise RuntimeError(f"S3Proxy did not start: {log.read_text()[-2000:]}")

@@ -11,8 +11,10 @@ from typing import Any
 
 from pyhive.hive import Connection
 
+from tests.free_port import free_port
 from tests.project import REPO, Project
-from tidemark.server import PASSWORD_VARIABLE, Ports, free_port
+from tidemark.server import Ports
+from tidemark.session import PASSWORD_VARIABLE
 
 PASSWORD = "open $esame's 'door'"
 

@@ -36,6 +36,7 @@ time.tzset()
 os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
 
 CONNECT_VARIABLE = "TIDEMARK_CONNECT"
+PASSWORD_VARIABLE = "DBT_ENV_SECRET_TIDEMARK_PASSWORD"
 
 # What every session must have, whoever started Spark, for tables to mean the same.
 ESSENTIAL = {
@@ -84,16 +85,12 @@ def settings() -> dict[str, str]:
         "${profiles}": str(paths.project_dir() / "profiles"),
         "${jars}": ",".join(str(jar) for jar in jars.installed_jars()),
     }
-    found = _written_settings()
+    text = (paths.project_dir() / "profiles" / "spark-defaults.conf").read_text()
+    pairs = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
+    found = {key: value.strip() for key, value in pairs}
     for name, value in filled.items():
         found = {key: text.replace(name, value) for key, text in found.items()}
     return found | ESSENTIAL | s3.settings()
-
-
-def _written_settings() -> dict[str, str]:
-    text = (paths.project_dir() / "profiles" / "spark-defaults.conf").read_text()
-    pairs = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
-    return {key: value.strip() for key, value in pairs}
 
 
 def get() -> SparkSession:
@@ -139,7 +136,7 @@ def _connected() -> SparkSession:
             f"Spark Connect does not answer at {host}:{port}: is it running? On this machine "
             f"`tidemark thrift start` starts it; elsewhere {CONNECT_VARIABLE} says where it is."
         )
-    password = os.environ.get("DBT_ENV_SECRET_TIDEMARK_PASSWORD")
+    password = os.environ.get(PASSWORD_VARIABLE)
     if password and host == "localhost" and ";token=" not in url:
         # PySpark's client reads a token from here, and sends it to localhost without TLS.
         url = f"{url.rstrip('/')}/;token={quote(password, safe='')};use_ssl=false"

@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests import thrift_server
+from tests.free_port import free_port
 from tests.project import REPO
 from tidemark import session
-from tidemark.server import free_port
 
 pytestmark = [pytest.mark.functional, pytest.mark.slow]
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.free_port import free_port
 from tests.project import REPO, Project
 from tests.thrift_server import PASSWORD, ThriftServer, running
 from tidemark import jars, session
-from tidemark.server import PASSWORD_VARIABLE, free_port
+from tidemark.session import PASSWORD_VARIABLE
 
 pytestmark = pytest.mark.functional
 

@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,7 +24,6 @@ from pathlib import Path
 from tidemark import jars, lock, paths, session, spark_line
 from tidemark.errors import ConfigError, SetupError
 
-PASSWORD_VARIABLE = "DBT_ENV_SECRET_TIDEMARK_PASSWORD"
 USER_VARIABLE = "TIDEMARK_THRIFT_USER"
 DEFAULT_USER = "tidemark"
 _HERE = Path(__file__).parent
@@ -76,11 +74,11 @@ def start(
             f"PySpark {spark_line.name()} lacks Spark Connect's server: start yours, or use the "
             "environment of Spark 4.1."
         )
-    password = os.environ.get(PASSWORD_VARIABLE)
+    password = os.environ.get(session.PASSWORD_VARIABLE)
     if not password:
         raise ConfigError(
-            f"The server lets nobody in without a password: set {PASSWORD_VARIABLE}, here and "
-            "where dbt runs."
+            f"The server lets nobody in without a password: set {session.PASSWORD_VARIABLE}, here "
+            "and where dbt runs."
         )
     jars.require_java()
     class_path = [
@@ -174,10 +172,6 @@ def _write_password(file: Path, password: str) -> None:
     file.write_text("\n".join(lines))
 
 
-def _java_main(class_path: Sequence[Path | str]) -> list[str]:
-    return [jars.require_java(), "-cp", os.pathsep.join(map(str, class_path))]
-
-
 def _metastore_command(port: int) -> list[str]:
     lake = paths.lake_dir()
     settings = {
@@ -196,7 +190,7 @@ def _metastore_command(port: int) -> list[str]:
         "log4j2.configurationFile": f"file:{paths.project_dir()}/profiles/log4j2.properties",
     }
     return [
-        *_java_main([f"{session.spark_home()}/jars/*"]),
+        *[jars.require_java(), "-cp", f"{session.spark_home()}/jars/*"],
         *["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
         *[f"-D{name}={value}" for name, value in settings.items()],
         *["org.codehaus.janino.JavaSourceClassLoader", "-sourcepath", str(_HERE)],
@@ -257,7 +251,7 @@ def _with(
 def _spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int) -> int:
     """Start a process that outlives this one; secrets go by its environment."""
     environment = {
-        **{name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE},
+        **{name: value for name, value in os.environ.items() if name != session.PASSWORD_VARIABLE},
         "SPARK_HOME": session.spark_home(),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_HOSTNAME": "localhost",
@@ -281,11 +275,8 @@ def _spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_fi
 
 def _require_free(name: str, port: int) -> None:
     if session.answers("localhost", port):
-        raise SetupError(
-            f"Port {port} is taken by another program: choose one with --{name}-port."
-            if name != "thrift"
-            else f"Port {port} is taken by another program: choose one with --port."
-        )
+        option = "--port" if name == "thrift" else f"--{name}-port"
+        raise SetupError(f"Port {port} is taken by another program: choose one with {option}.")
 
 
 def _wait(process: int, port: int, log: Path) -> None:
@@ -345,10 +336,3 @@ def _end(processes: Mapping[str, int]) -> None:
                 if time.monotonic() > until:
                     os.kill(process, signal.SIGKILL)
                 time.sleep(0.1)
-
-
-def free_port() -> int:
-    """A port of loopback that nobody has, as of now."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
