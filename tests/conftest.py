@@ -14,6 +14,7 @@ os.environ.setdefault("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
 
 from pyspark.sql import SparkSession  # noqa: E402 - the lake's place must be known first
 
+from tests import aws_server  # noqa: E402
 from tests.project import REPO, Project  # noqa: E402
 
 
@@ -34,6 +35,21 @@ def spark() -> SparkSession:
         patched.setenv("TIDEMARK_LANDING", "s3a://tests")
         jars.install()
         return session.get()
+
+
+@pytest.fixture(scope="session")
+def _aws() -> Iterator[aws_server.AwsServer]:
+    with aws_server.running() as server:
+        yield server
+
+
+@pytest.fixture
+def aws(_aws: aws_server.AwsServer, monkeypatch: pytest.MonkeyPatch) -> aws_server.AwsServer:
+    """AWS, empty, and this process's environment such that it is what boto3 reaches."""
+    _aws.reset()
+    for name, value in _aws.environment.items():
+        monkeypatch.setenv(name, value)
+    return _aws
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,8 @@ def is_used() -> bool:
     return any(place.startswith("s3a://") for place in (paths.landing(), paths.warehouse()))
 
 
-def _region() -> str:
+def region() -> str:
+    """The region that requests are signed for; '' when nothing names one."""
     # Other stores seldom care, but each request is signed for one.
     usual = "us-east-1" if os.environ.get("AWS_ENDPOINT_URL") else ""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or usual
@@ -65,8 +66,7 @@ def settings() -> dict[str, str]:
     if not is_used():
         return {}
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    region = _region()
-    found = {"endpoint": endpoint, "endpoint.region": region}
+    found = {"endpoint": endpoint, "endpoint.region": region()}
     if endpoint:
         # Other stores seldom have a host name for each bucket.
         found["path.style.access"] = "true"
@@ -76,7 +76,7 @@ def settings() -> dict[str, str]:
 def client() -> fs.FileSystem:
     """Arrow's S3 client, for the same store; it looks for credentials where the connector does."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
-    return fs.S3FileSystem(endpoint_override=endpoint, region=_region() or None)
+    return fs.S3FileSystem(endpoint_override=endpoint, region=region() or None)
 
 
 def why(message: str) -> str:

@@ -1,0 +1,95 @@
+"""AWS: DMS tasks, the Data Catalog, Lake Formation, SNS. What asks AWS goes through here.
+
+Credentials are boto3's business: they are in no setting, no log and no text of ours.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+)
+
+from tidemark import s3
+from tidemark.errors import TidemarkError
+
+# Throttled and interrupted calls are made again, each time after a longer pause.
+_CONFIG = Config(
+    retries={"mode": "standard", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60
+)
+_DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation")
+_UNKNOWN = (
+    *("InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch"),
+    *("InvalidSignatureException", "InvalidAccessKeyId", "AuthFailure"),
+)
+_EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
+_THROTTLED = ("Throttling", "ThrottlingException", "TooManyRequestsException", "LimitExceeded")
+
+
+class AwsError(TidemarkError):
+    """AWS did not do what it was asked to."""
+
+
+def client(service: str) -> Any:
+    """A client of one service, in the region of AWS_REGION; AWS_ENDPOINT_URL_... name others."""
+    with asking(f"AWS {service}"):
+        return boto3.client(service, region_name=s3.region() or None, config=_CONFIG)
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """What boto3 raises in here becomes an AwsError of one sentence that begins with `what`."""
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise AwsError(f"{what}: {why(error)}.") from error
+
+
+def code(error: Exception) -> str:
+    """AWS's name of an error, such as EntityNotFoundException; '' when it has none."""
+    response = getattr(error, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))
+
+
+def why(error: Exception) -> str:
+    """What went wrong and what to do, in a sentence without its full stop."""
+    name = code(error)
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return (
+            "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or "
+            "AWS_PROFILE, or run where the machine has a role"
+        )
+    if isinstance(error, NoRegionError):
+        return "no region is known: set AWS_REGION"
+    if isinstance(error, EndpointConnectionError):
+        return f"it does not answer: see AWS_REGION and the network ({_one_line(error)})"
+    if name in _UNKNOWN:
+        return f"the credentials are wrong ({name})"
+    if name in _EXPIRED:
+        return "the credentials have expired: get new ones, AWS_SESSION_TOKEN included"
+    if name in _DENIED:
+        return (
+            "the role may not do this: give it the rights of docs/targets/aws.md "
+            f"({_one_line(error)})"
+        )
+    if name.startswith(_THROTTLED):
+        return f"AWS is throttling, also after {_retries(error)} retries: try again later ({name})"
+    return _one_line(error)
+
+
+def _retries(error: Exception) -> int:
+    response = getattr(error, "response", None) or {}
+    return int(response.get("ResponseMetadata", {}).get("RetryAttempts", 0))
+
+
+def _one_line(error: Exception) -> str:
+    return re.sub(r"\s+", " ", str(error)).rstrip(".")
