@@ -1,39 +1,128 @@
-"""Tidemark as a job of a cluster: `spark-submit python/tidemark_job.py --project DIR [command]`.
+"""Tidemark as a job: AWS Glue, EMR Serverless, an EMR step, any spark-submit.
 
-The session is the one that spark-submit describes, with the cluster's metastore and jars. The
-command is one of `tidemark`, `run` unless named; its exit code is the job's. What it changes of
-the session's settings is put back, so that a host which goes on finds its own.
+The session is the host's, with its metastore and jars. All arguments are `--name value`, as Glue
+has them; those that the host adds for itself are passed over. What the job changes of the
+session's settings and of the environment is put back, for a host that goes on.
 """
 
 import argparse
 import os
+import shlex
 import sys
-from collections.abc import Sequence
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidemark import cli, session, targets
+from tidemark import cli, outcome, session, targets
+from tidemark.aws import storage
+from tidemark.errors import ConfigError, TidemarkError
+
+# The job's arguments that are a variable of every command's.
+_VARIABLES = {
+    "landing": ("TIDEMARK_LANDING", "where change files arrive, such as s3a://bucket/landing"),
+    "warehouse": ("TIDEMARK_WAREHOUSE", "where schemas are created, such as s3a://bucket/tables"),
+    "artifacts": (outcome.ARTIFACTS_VARIABLE, "where dbt's artifacts go, such as s3://bucket/runs"),
+    "notify": (outcome.NOTIFY_VARIABLE, "ARN of an SNS topic that is told how the run ended"),
+    "catalog": ("TIDEMARK_CATALOG", "glue: register tables in AWS's Data Catalog"),
+    "target": (targets.TARGET_VARIABLE, "of profiles.yml, with method session"),
+}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command in the host's session; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="tidemark_job.py")
-    parser.add_argument("--project", required=True, help="the folder of dbt_project.yml")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="default: run")
-    options = parser.parse_args(arguments)
-    os.environ["DBT_PROJECT_DIR"] = options.project
-    if targets.method() != "session":
-        parser.error(
-            "the job works in its own session, so on a target with method session: set "
-            f"{targets.TARGET_VARIABLE}=embedded."
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command in the host's session.
+
+    Raises TidemarkError when it failed, with the names of the tables that did.
+    """
+    options = _options(sys.argv[1:] if arguments is None else arguments)
+    with ExitStack() as until_the_end:
+        folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="tidemark-")))
+        variables = {
+            variable: value
+            for name, (variable, _) in _VARIABLES.items()
+            if (value := getattr(options, name))
+        }
+        variables["DBT_PROJECT_DIR"] = str(_project(options.project, folder))
+        # A job has a folder for its logs; the lake's tables are the warehouse's.
+        variables.setdefault("TIDEMARK_LAKE", os.environ.get("TIDEMARK_LAKE", str(folder / "lake")))
+        until_the_end.enter_context(_environment(variables))
+        if targets.method() != "session":
+            raise ConfigError(
+                "The job works in its own session, so on a target with method session: use "
+                "--target embedded."
+            )
+        builder = SparkSession.builder.appName("tidemark").enableHiveSupport()
+        if options.warehouse:
+            builder = builder.config("spark.sql.warehouse.dir", options.warehouse)
+        spark = builder.getOrCreate()
+        run_id = options.run_id or options.JOB_RUN_ID or os.environ.get("TIDEMARK_RUN_ID")
+        # By Spark's own id the run is found in the cluster's logs.
+        run_id = run_id or spark.conf.get("spark.app.id")
+        until_the_end.enter_context(_environment({"TIDEMARK_RUN_ID": str(run_id)}))
+        until_the_end.enter_context(_settings(spark))
+        cli.perform(shlex.split(options.command))
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tidemark_job.py", allow_abbrev=False)
+    parser.add_argument(
+        "--project", help="the folder of dbt_project.yml, or its zip, also on S3 (needed)"
+    )
+    parser.add_argument("--command", default="run", help="one of tidemark's (default: run)")
+    parser.add_argument("--run-id", help="default: the job run's id of Glue, else of Spark")
+    parser.add_argument("--JOB_RUN_ID", help=argparse.SUPPRESS)
+    for name, (variable, what) in _VARIABLES.items():
+        parser.add_argument(f"--{name}", help=f"{what} ({variable})")
+    # Glue adds arguments of its own.
+    options, _ = parser.parse_known_args(arguments)
+    if not options.project:
+        raise ConfigError(
+            "The job argument --project is missing: it names the project's folder or zip, such as "
+            "s3://bucket/tidemark/project.zip."
         )
-    spark = SparkSession.builder.appName("tidemark").enableHiveSupport().getOrCreate()
-    wanted = session.ESSENTIAL
-    before = {name: spark.conf.get(name, None) for name in wanted}
+    return options
+
+
+def _project(place: str, folder: Path) -> Path:
+    """The project's folder; a zip is unpacked below `folder`."""
+    if not place.endswith(".zip"):
+        return Path(place)
+    file = Path(place)
+    if storage.is_on_s3(place):
+        file = folder / "project.zip"
+        storage.download(place, file)
     try:
-        for name, value in wanted.items():
+        with zipfile.ZipFile(file) as archive:
+            archive.extractall(folder / "project")
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ConfigError(f"--project {place} is not a zip that can be read: {error}.") from error
+    return folder / "project"
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in session.ESSENTIAL}
+    try:
+        for name, value in session.ESSENTIAL.items():
             spark.conf.set(name, value)
-        return cli.main(options.command or ["run"])
+        yield
     finally:
         for name, old in before.items():
             if old is None:
@@ -43,4 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        main()
+    except TidemarkError as error:
+        # Glue shows what a script exits with as the run's error message.
+        sys.exit(f"tidemark: {error}")

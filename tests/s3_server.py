@@ -52,6 +52,16 @@ class S3Server:
         with client.open_output_stream(path) as stream:
             stream.write(content.encode() if isinstance(content, str) else content)
 
+    def text(self, path: str) -> str:
+        """What the object `bucket/key` holds."""
+        with self._client().open_input_stream(path) as stream:
+            return str(stream.read().decode())
+
+    def get(self, path: str, to: Path) -> None:
+        """Copy the object `bucket/key` to a file."""
+        with self._client().open_input_stream(path) as stream:
+            to.write_bytes(stream.read())
+
     def put_marker(self, path: str) -> None:
         """Write the empty object `bucket/key/` that some tools leave for a folder."""
         self._client().create_dir(path)

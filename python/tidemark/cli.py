@@ -10,24 +10,29 @@ from tidemark.errors import ConfigError, TidemarkError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code. An error is one paragraph on standard error."""
-    options = _parser().parse_args(arguments)
     try:
-        if getattr(options, "target", None):
-            targets.use(options.target)
-        options.run(options)
+        perform(arguments)
     except TidemarkError as error:
         print(f"tidemark: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         return 0
+    return 0
+
+
+def perform(arguments: Sequence[str] | None = None) -> None:
+    """Run one command. Raises TidemarkError with what went wrong, also where Spark says it."""
+    options = _parser().parse_args(arguments)
+    try:
+        if getattr(options, "target", None):
+            targets.use(options.target)
+        options.run(options)
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
         from tidemark import session
 
-        print(f"tidemark: {session.readable(error)}", file=sys.stderr)
-        return 1
-    return 0
+        raise TidemarkError(session.readable(error)) from error
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,6 +122,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--all", action="store_true", help="all of them")
     demo.set_defaults(run=_demo)
+
+    bundle = commands.add_parser(
+        "bundle", help="write what a job on Glue or EMR needs: project, package, modules"
+    )
+    bundle.add_argument("place", help="a folder, or s3://bucket/folder")
+    bundle.set_defaults(run=_bundle)
 
     thrift = commands.add_parser(
         "thrift", help="a Spark Thrift Server with Spark Connect over this lake, on this machine"
@@ -223,6 +234,13 @@ def _demo(options: argparse.Namespace) -> None:
     from tidemark import demo
 
     demo.run(options.domains, all_of_them=options.all)
+
+
+def _bundle(options: argparse.Namespace) -> None:
+    from tidemark import bundle
+
+    for file in bundle.make(options.place):
+        print(f"Wrote {file}")
 
 
 def _thrift(options: argparse.Namespace) -> None:

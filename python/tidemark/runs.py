@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tidemark import dbt, landing, lease, ledger, report, session, storage
+from tidemark import dbt, landing, lease, ledger, outcome, report, session, storage
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
 from tidemark.landing import Landed
@@ -34,14 +34,17 @@ def run(
     """
     run_id = landing.new_run_id()
 
-    def tell(text: str) -> None:
-        say(text)
-        report.log(run_id, text)
+    with outcome.published(run_id) as lines:
 
-    manifest = dbt.parse()
-    spark = session.get()
-    with lease.held(spark):
-        return _run(spark, manifest, run_id, tell, build, build_all, quiet, replay)
+        def tell(text: str) -> None:
+            say(text)
+            report.log(run_id, text)
+            lines.append(text)
+
+        manifest = dbt.parse()
+        spark = session.get()
+        with lease.held(spark):
+            return _run(spark, manifest, run_id, tell, build, build_all, quiet, replay)
 
 
 def _run(

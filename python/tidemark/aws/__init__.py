@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import boto3
+from boto3.exceptions import Boto3Error
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -52,6 +53,11 @@ def asking(what: str) -> Iterator[None]:
         yield
     except (BotoCoreError, ClientError) as error:
         raise AwsError(f"{what}: {why(error)}.") from error
+    except Boto3Error as error:
+        # A transfer's error has the one of its call within.
+        within = error.__context__
+        cause = within if isinstance(within, BotoCoreError | ClientError) else error
+        raise AwsError(f"{what}: {why(cause)}.") from error
 
 
 def code(error: Exception) -> str:

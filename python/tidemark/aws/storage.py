@@ -1,0 +1,36 @@
+"""Files to and from S3, by boto3: a run's artifacts, a project's zip. Data goes through Spark."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tidemark import aws
+from tidemark.errors import ConfigError
+
+SCHEMES = ("s3", "s3a")
+
+
+def is_on_s3(place: str) -> bool:
+    """Whether this is a URI of S3, and not a path."""
+    return place.startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
+
+
+def download(place: str, to: Path) -> None:
+    """Copy the object `s3://bucket/key` to a file. Raises AwsError, naming the object."""
+    bucket, key = _bucket_and_key(place)
+    with aws.asking(place):
+        aws.client("s3").download_file(bucket, key, str(to))
+
+
+def upload(file: Path, to: str) -> None:
+    """Copy a file to the object `s3://bucket/key`. Raises AwsError, naming the object."""
+    bucket, key = _bucket_and_key(to)
+    with aws.asking(to):
+        aws.client("s3").upload_file(str(file), bucket, key)
+
+
+def _bucket_and_key(place: str) -> tuple[str, str]:
+    found = urlsplit(place)
+    key = found.path.strip("/")
+    if not found.netloc or not key:
+        raise ConfigError(f"{place} must be like s3://bucket/folder.")
+    return found.netloc, key

@@ -1,0 +1,100 @@
+"""What a job needs of this project, in one folder, for S3: see docs/targets/aws.md."""
+
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import yaml
+from packaging.requirements import Requirement
+
+from tidemark import paths
+from tidemark.aws import storage
+
+# Of the project: what dbt and landing read. Whatever else stands in its folder stays there.
+_PROJECT = (
+    *("dbt_project.yml", "packages.yml", "package-lock.yml", "profiles.yml", "profiles"),
+    "dbt_packages",
+)
+# What the package imports. A job brings no PySpark: it would take the place of the host's.
+_MODULES = (
+    *("dbt-core", "dbt-spark[PyHive]", "pandas", "pyarrow", "fastavro", "cramjam", "boto3"),
+    *("pyyaml", "tabulate", "tqdm"),
+)
+_NEVER = ("pyspark", "delta-spark")
+
+
+def make(place: str) -> list[str]:
+    """Write the job's files to a folder, local or on S3; gives their places.
+
+    `project.zip` is the dbt project with its dbt packages, `tidemark.zip` this package for the
+    host's Python, `tidemark_job.py` the script, `requirements.txt` the other modules as they are
+    installed here. Raises AwsError when S3 refuses.
+    """
+    place = place.rstrip("/")
+    with tempfile.TemporaryDirectory(prefix="tidemark-") as folder:
+        files = _written(Path(folder))
+        for file in files:
+            if storage.is_on_s3(place):
+                storage.upload(file, f"{place}/{file.name}")
+            else:
+                Path(place).mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, place)
+    return [f"{place}/{file.name}" for file in files]
+
+
+def _written(folder: Path) -> list[Path]:
+    package, project = Path(__file__).parent, paths.project_dir()
+    names = yaml.safe_load((project / "dbt_project.yml").read_text())
+    kinds = {"model": "models", "macro": "macros", "snapshot": "snapshots", "seed": "seeds"}
+    own = [each for kind in kinds for each in names.get(f"{kind}-paths", [kinds[kind]])]
+    # dbt's tests are of SQL; the others, of this package, are many.
+    tests = [
+        str(file.relative_to(project))
+        for each in names.get("test-paths", ["tests"])
+        for file in (project / each).rglob("*.sql")
+    ]
+    _zip(folder / "project.zip", project, [*_PROJECT, *own, *tests])
+    _zip(folder / "tidemark.zip", package.parent, ["tidemark", "dbt_tidemark.py"])
+    shutil.copy(package.parent / "tidemark_job.py", folder)
+    (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in sorted(modules())))
+    order = ("tidemark_job.py", "tidemark.zip", "requirements.txt", "project.zip")
+    return [folder / name for name in order]
+
+
+def _zip(file: Path, root: Path, names: list[str]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in dict.fromkeys(names):
+            top = root / name
+            for each in sorted(top.rglob("*")) if top.is_dir() else [top]:
+                if each.is_file() and "__pycache__" not in each.parts:
+                    archive.write(each, each.relative_to(root))
+
+
+def modules() -> Iterator[str]:
+    """The modules that a job installs, `name==version` each, with all that these need."""
+    seen: set[str] = set()
+    ahead = [Requirement(name) for name in _MODULES]
+    while ahead:
+        wanted = ahead.pop()
+        name = re.sub(r"[-_.]+", "-", wanted.name).lower()
+        if name in _NEVER:
+            continue
+        found = metadata.distribution(name)
+        if name not in seen:
+            seen.add(name)
+            yield f"{name}=={found.version}"
+        for extra in ("", *wanted.extras):
+            mark = f"{name}[{extra}]"
+            if mark in seen:
+                continue
+            seen.add(mark)
+            needs = [Requirement(text) for text in found.requires or ()]
+            ahead += [
+                each
+                for each in needs
+                if each.marker is None or each.marker.evaluate({"extra": extra})
+            ]

@@ -1,0 +1,87 @@
+"""How a run ended, for those who did not watch: its artifacts in one place, a message on SNS."""
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidemark import aws, paths
+from tidemark.aws import storage
+from tidemark.errors import TidemarkError
+
+ARTIFACTS_VARIABLE = "TIDEMARK_ARTIFACTS"
+NOTIFY_VARIABLE = "TIDEMARK_NOTIFY"
+
+# What dbt leaves of an invocation, in the project's folder.
+_FILES = ("target/run_results.json", "target/manifest.json", "logs/dbt.log")
+# SNS takes no more: of a subject 100 characters, of a message 256 KiB.
+_SUBJECT, _MESSAGE = 100, 250_000
+
+
+@contextmanager
+def published(run_id: str) -> Iterator[list[str]]:
+    """However the run in here ends, TIDEMARK_ARTIFACTS gets its files, TIDEMARK_NOTIFY is told.
+
+    Gives the list that the run adds its lines to. An error of the run is raised as it was; one of
+    the publishing is raised when the run had none, else printed.
+    """
+    lines: list[str] = []
+    began = time.time()
+    try:
+        yield lines
+    except Exception as error:
+        lines.append(str(error))
+        try:
+            _publish(run_id, "failed", lines, began)
+        except TidemarkError as second:
+            print(f"tidemark: {second}", file=sys.stderr)
+        raise
+    _publish(run_id, "succeeded", lines, began)
+
+
+def _publish(run_id: str, how: str, lines: list[str], began: float) -> None:
+    """The files first: whoever is told can look at them. Both are tried; the first error counts."""
+    failures = []
+    steps = [(ARTIFACTS_VARIABLE, _copy_artifacts), (NOTIFY_VARIABLE, _notify)]
+    for variable, step in steps:
+        place = os.environ.get(variable)
+        try:
+            if place:
+                step(place.rstrip("/"), run_id, how, lines, began)
+        except (TidemarkError, OSError) as error:
+            failures.append(f"{variable}: {error}")
+            lines.append(failures[-1])
+    if failures:
+        raise TidemarkError(f"The run {how}, but " + " ".join(failures))
+
+
+def _copy_artifacts(place: str, run_id: str, how: str, lines: list[str], began: float) -> None:
+    """Copy what this run wrote to the folder of its id below a folder, local or on S3."""
+    # An orchestrator's id may hold a slash.
+    folder = f"{place}/{re.sub(r'[^A-Za-z0-9._:+=@-]', '_', run_id)}"
+    summary = paths.lake_dir() / "summary.txt"
+    summary.write_text("\n".join([f"Run {run_id} {how}", *lines, ""]))
+    for file in [summary, *(paths.project_dir() / name for name in _FILES)]:
+        # A run that builds nothing leaves those of the one before it.
+        if not file.exists() or file.stat().st_mtime < began - 1:
+            continue
+        if storage.is_on_s3(folder):
+            storage.upload(file, f"{folder}/{file.name}")
+        else:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, folder)
+
+
+def _notify(topic: str, run_id: str, how: str, lines: list[str], began: float) -> None:
+    """Publish on the SNS topic with this ARN."""
+    with aws.asking(f"The SNS topic {topic}"):
+        aws.client("sns").publish(
+            TopicArn=topic,
+            # Printable ASCII in one line, says SNS.
+            Subject=re.sub(r"[^ -~]", "?", f"Tidemark run {how}: {run_id}")[:_SUBJECT],
+            Message="\n".join([f"Run {run_id} {how}", *lines])[:_MESSAGE],
+        )

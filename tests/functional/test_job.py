@@ -1,0 +1,189 @@
+"""The job of Glue and EMR, as spark-submit starts it: its zip, files and artifacts are on S3."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import s3_server
+from tests.aws_server import AwsServer
+from tests.project import REPO, Project
+from tidemark import jars, session, spark_line
+
+pytestmark = pytest.mark.functional
+
+COLUMNS = {"id": "int", "name": "string"}
+
+
+class Job:
+    """Submits the job of one project; its metastore and its lake are a cluster's of its own."""
+
+    def __init__(self, project: Project, store: s3_server.S3Server, aws: AwsServer) -> None:
+        self.project, self.store, self.aws = project, store, aws
+        self.folder = project.folder.parent / "cluster"
+        self.folder.mkdir()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a machine of the cluster has: no variable of Tidemark's, files and data on S3."""
+        others = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("TIDEMARK_", "DBT_", "AWS_", "PYTHON"))
+        }
+        return {
+            **others,
+            **self.aws.environment,
+            "AWS_ACCESS_KEY_ID": s3_server.KEY,
+            "AWS_SECRET_ACCESS_KEY": s3_server.SECRET,
+            "AWS_ENDPOINT_URL_S3": f"http://{self.store.address}",
+            "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+
+    def bundle(self) -> None:
+        """`tidemark bundle s3://lake/app`."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tidemark.cli", "bundle", "s3://lake/app"],
+            cwd=self.project.folder,
+            env={**self.environment, "PYTHONPATH": f"{REPO}/python"},
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        for name in ("tidemark_job.py", "tidemark.zip"):
+            # spark-submit and Glue fetch these themselves.
+            self.store.get(f"lake/app/{name}", self.folder / name)
+
+    def submit(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the job as Glue does, its own arguments included."""
+        locks = REPO / spark_line.lock_folder()
+        found = [str(jar) for jar in jars.install([locks / "jars.lock", locks / "jars-s3.lock"])]
+        # The settings of this project, which are for small data, and the cluster's own.
+        settings = {
+            **session.settings(),
+            "spark.jars": "",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName="
+            f"{self.folder}/metastore;create=true",
+            "spark.driver.extraClassPath": os.pathsep.join(found),
+            "spark.executor.extraClassPath": os.pathsep.join(found),
+            **{f"spark.hadoop.{name}": value for name, value in self.store.settings.items()},
+        }
+        # Hosts have others; the job must see to these itself.
+        for name in session.ESSENTIAL:
+            del settings[name]
+        command = [f"{session.spark_home()}/bin/spark-submit", "--master", "local[2]"]
+        for name, value in settings.items():
+            command += ["--conf", f"{name}={value}"]
+        command += ["--py-files", str(self.folder / "tidemark.zip")]
+        command += [str(self.folder / "tidemark_job.py"), "--job-bookmark-option", "x"]
+        command += ["--JOB_NAME", "tidemark", "--JOB_RUN_ID", "jr_42", *arguments]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[s3_server.S3Server]:
+    with s3_server.running() as found:
+        found.put("lake/app/x", "")
+        yield found
+
+
+def _messages(aws: AwsServer, queue: str) -> list[dict[str, Any]]:
+    found = aws.client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
+    return [json.loads(each["Body"]) for each in found.get("Messages", [])]
+
+
+def test_a_job_lands_builds_tells_and_fails_with_the_tables(
+    project: Project, store: s3_server.S3Server, aws: AwsServer
+) -> None:
+    project.add("jobs.good", COLUMNS, "id", loaded_at="2024-01-01")
+    project.add("jobs.bad", COLUMNS, "id", loaded_at="2024-01-01", max_rejected_share=0)
+    topic = aws.client("sns").create_topic(Name="tidemark")["TopicArn"]
+    queue = aws.client("sqs").create_queue(QueueName="watching")["QueueUrl"]
+    queue_arn = aws.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])
+    aws.client("sns").subscribe(
+        TopicArn=topic, Protocol="sqs", Endpoint=queue_arn["Attributes"]["QueueArn"]
+    )
+    job = Job(project, store, aws)
+    job.bundle()
+    usual = ["--project", "s3://lake/app/project.zip", "--landing", "s3a://lake/landing"]
+    usual += ["--warehouse", str(job.folder / "tables"), "--artifacts", "s3://lake/runs"]
+    usual += ["--notify", topic]
+
+    store.put("lake/landing/jobs/good/LOAD00000001.csv", "1,one\n2,two\n")
+    store.put("lake/landing/jobs/bad/LOAD00000001.csv", "1,one\n")
+    done = job.submit(*usual)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Run jr_42" in done.stdout
+    assert "Landed 3 rows of 2 files." in done.stdout
+    (told,) = _messages(aws, queue)
+    assert told["Subject"] == "Tidemark run succeeded: jr_42"
+    assert "Landed 3 rows of 2 files." in told["Message"]
+    results = json.loads(store.text("lake/runs/jr_42/run_results.json"))
+    assert {each["status"] for each in results["results"]} <= {"success", "pass"}
+    assert "cur_jobs__good" in store.text("lake/runs/jr_42/manifest.json")
+    assert "Run jr_42 succeeded" in store.text("lake/runs/jr_42/summary.txt")
+
+    store.put("lake/landing/jobs/good/20240102-100000000.csv", "U,1,uno\n")
+    store.put("lake/landing/jobs/bad/20240102-100000000.csv", "U,one,uno\n")
+    done = job.submit(*usual, "--run-id", "scheduled__2024-01-02T00:00:00+00:00")
+    assert done.returncode == 1, done.stdout
+    assert "tidemark: 1 of 2 tables failed, see above: jobs.bad." in done.stderr, done.stderr[
+        -3000:
+    ]
+    assert "Traceback" not in done.stderr
+    (told,) = _messages(aws, queue)
+    assert told["Subject"] == "Tidemark run failed: scheduled__2024-01-02T00:00:00+00:00"
+    assert "1 of 2 tables failed, see above: jobs.bad." in told["Message"]
+
+    query = (
+        "select name, (select count(distinct run_id) from tidemark.runs) as runs "
+        "from current.cur_jobs__good order by id"
+    )
+    done = job.submit(*usual[:6], "--command", f"sql --format json {json.dumps(query)}")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [row["name"] for row in rows] == ["uno", "two"]
+    assert rows[0]["runs"] == 2
+    for text in (done.stdout, done.stderr, json.dumps(told)):
+        assert s3_server.SECRET not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "The job argument --project is missing: it names the project's folder or zip"),
+        (["--project", "/nowhere/project.zip"], "--project /nowhere/project.zip is not a zip"),
+        (["--project", "/nowhere"], "There is no dbt_project.yml in /nowhere"),
+        (["--project", "s3://none/p.zip"], "s3://none/p.zip: "),
+        (["--project", str(REPO), "--target", "thrift"], "use --target embedded"),
+    ],
+)
+def test_a_wrong_argument_is_said_in_a_sentence(
+    arguments: list[str], words: str, aws: AwsServer
+) -> None:
+    done = subprocess.run(
+        [sys.executable, REPO / "python" / "tidemark_job.py", *arguments],
+        env={**os.environ, "PYTHONPATH": f"{REPO}/python"},
+        cwd="/",
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
