@@ -6,7 +6,8 @@ import re
 # for changes. The digits after the seconds are a decimal fraction.
 _DMS_TYPE = r"\.(csv|parquet)(\.gz)?$"
 DMS_LOAD = re.compile(
-    rf"^(SEGMENT[0-9A-Za-z]+_)?LOAD(_\d+_)?[0-9A-F]{{1,16}}{_DMS_TYPE}", re.IGNORECASE
+    rf"^(?P<part>(SEGMENT[0-9A-Za-z]+_)?LOAD(_\d+_)?)(?P<counter>[0-9A-F]{{1,16}}){_DMS_TYPE}",
+    re.IGNORECASE,
 )
 DMS_CHANGES = re.compile(
     rf"^(?P<time>\d{{8}}-\d{{6}})(?P<fraction>\d{{1,9}}){_DMS_TYPE}", re.IGNORECASE

@@ -11,11 +11,15 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark import files, ledger, macros, readers
 from tidemark.feeds import Feed
+from tidemark.file_names import DMS_LOAD
 from tidemark.files import LandedFile
 from tidemark.ledger import Plan
 
 # An extract is known by these: a file may be written again.
 _EXTRACT = ("_file_at", "_extract")
+# Files of one full load that are copied elsewhere, or written side by side, are not in order to
+# the minute.
+_OF_ONE_LOAD = timedelta(hours=1)
 
 
 def _extract(feed: Feed) -> str:
@@ -192,6 +196,33 @@ def _as_truncates(files: DataFrame) -> DataFrame:
         "0L as _position",
         "true as _is_delete",
     )
+
+
+def left_over(found: Collection[LandedFile], confirmed: Collection[str]) -> dict[str, str]:
+    """Load files of an older full load, which was longer, in a folder that was not cleared.
+
+    AWS DMS writes a load's files one after the other: one that is much older than a file with a
+    lower number is of another load. Gives the reason of each; someone can confirm that it belongs.
+    """
+    series: dict[tuple[str, str], list[tuple[int, LandedFile]]] = {}
+    for file in found:
+        folder, _, name = file.path.rpartition("/")
+        match = DMS_LOAD.match(name)
+        if match:
+            of_series = series.setdefault((folder, match["part"].upper()), [])
+            of_series.append((int(match["counter"], 16), file))
+    old = {}
+    for numbered in series.values():
+        newest: LandedFile | None = None
+        for _, file in sorted(numbered):
+            if newest and newest.modified - file.modified > _OF_ONE_LOAD:
+                old[file.path] = (
+                    f"it is older than {newest.path}, which comes before it in a full load: left "
+                    f"over from another load? If it belongs to it: tidemark confirm {file.path}"
+                )
+            elif not newest or file.modified > newest.modified:
+                newest = file
+    return {path: why for path, why in old.items() if path not in confirmed}
 
 
 def in_their_generation(

@@ -197,7 +197,9 @@ def _carry_out(
 ) -> ledger.Outcome:
     """Land the plan's files under its load id; doing it again after a crash changes nothing."""
     feed = log.with_known_columns(spark, declared)
+    of_others = full_loads.left_over(plan.files, plan.confirmed) if feed.format == "dms" else {}
     refused = {file.path: reason for file in plan.files if (reason := _refusal(feed, file, plan))}
+    refused = {**of_others, **refused}
     readable = [file for file in plan.files if file.path not in refused]
     outcome = ledger.Outcome(set_aside=dict(refused))
     if not readable:
@@ -219,7 +221,8 @@ def _carry_out(
             loads = [file for file in readable if file.kind == "load" and file.path not in refused]
             if loads:
                 is_whole = not any(
-                    file.kind == "load" and file.path in refused for file in plan.files
+                    file.kind == "load" and file.path in refused and file.path not in of_others
+                    for file in plan.files
                 )
                 events = full_loads.in_their_generation(
                     spark, feed, events, loads, plan, is_whole=is_whole

@@ -75,6 +75,32 @@ def test_an_empty_extract_deletes_all_once_it_is_confirmed(project: Project) -> 
     assert entered(project, "nil.t")[-1] == ("T", "b.csv", None)
 
 
+def test_a_load_file_of_an_older_longer_load_waits_for_someone_to_confirm_it(
+    project: Project,
+) -> None:
+    project.add("shorter.t", COLUMNS, "id", loaded_at="2024-01-01")
+    for number, days in {"1": 31, "2": 31, "3": 0, "A": 0}.items():
+        file = f"shorter/t/LOAD0000000{number}.csv"
+        project.land(file, f"{int(number, 16)},x\n", modified=FIRST + days * DAY)
+    # Another segment has numbers of its own; change files are no matter.
+    project.land("shorter/t/SEGMENT2_LOAD00000001.csv", "20,x\n", modified=FIRST + 30 * DAY)
+    project.land("shorter/t/20231201-100000000.csv", "U,1,y\n", modified=FIRST)
+    (landed,) = land(project)
+    assert (landed.files, landed.rows, landed.set_aside) == (4, 4, 2)
+    reasons = {file: reason for file, _, _, _, reason in dead_letters(project, "shorter")}
+    assert reasons == {
+        f"LOAD0000000{number}.csv": "it is older than shorter/t/LOAD00000001.csv, which comes "
+        "before it in a full load: left over from another load? If it belongs to it: "
+        f"tidemark confirm shorter/t/LOAD0000000{number}.csv"
+        for number in "3A"
+    }
+    ledger.confirm(project.spark, "shorter/t/LOAD00000003.csv", "test")
+    (landed,) = land(project)
+    assert (landed.files, landed.rows, landed.set_aside) == (1, 1, 0)
+    loaded = project.rows("log_shorter.t where _op = 'R'", ["id"], "cast(id as int)")
+    assert [number for (number,) in loaded] == ["1", "2", "3", "20"]
+
+
 @pytest.fixture(scope="module")
 def reloaded(module_project: Callable[[], Project]) -> Project:
     """A DMS task's load files are written again in several ways, beside change files."""

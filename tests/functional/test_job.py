@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tidemark_job
 from tests import s3_server
 from tests.aws_server import AwsServer
 from tests.project import REPO, Project
@@ -68,6 +70,7 @@ class Job:
         # The settings of this project, which are for small data, and the cluster's own.
         settings = {
             **session.settings(),
+            "spark.log.level": "WARN",
             "spark.jars": "",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName="
@@ -125,42 +128,56 @@ def test_a_job_lands_builds_tells_and_fails_with_the_tables(
     usual += ["--notify", topic]
 
     store.put("lake/landing/jobs/good/LOAD00000001.csv", "1,one\n2,two\n")
-    store.put("lake/landing/jobs/bad/LOAD00000001.csv", "1,one\n")
+    store.put("lake/landing/jobs/bad/LOAD00000001.csv", "one,1\n")
     done = job.submit(*usual)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Run jr_42" in done.stdout
-    assert "Landed 3 rows of 2 files." in done.stdout
-    (told,) = _messages(aws, queue)
-    assert told["Subject"] == "Tidemark run succeeded: jr_42"
-    assert "Landed 3 rows of 2 files." in told["Message"]
-    results = json.loads(store.text("lake/runs/jr_42/run_results.json"))
-    assert {each["status"] for each in results["results"]} <= {"success", "pass"}
-    assert "cur_jobs__good" in store.text("lake/runs/jr_42/manifest.json")
-    assert "Run jr_42 succeeded" in store.text("lake/runs/jr_42/summary.txt")
-
-    store.put("lake/landing/jobs/good/20240102-100000000.csv", "U,1,uno\n")
-    store.put("lake/landing/jobs/bad/20240102-100000000.csv", "U,one,uno\n")
-    done = job.submit(*usual, "--run-id", "scheduled__2024-01-02T00:00:00+00:00")
     assert done.returncode == 1, done.stdout
-    assert "tidemark: 1 of 2 tables failed, see above: jobs.bad." in done.stderr, done.stderr[
-        -3000:
-    ]
-    assert "Traceback" not in done.stderr
+    assert "Run jr_42" in done.stdout
+    # spark-submit puts both outputs of Python into its first.
+    assert "tidemark: 1 of 2 tables failed, see above: jobs.bad." in done.stdout.splitlines()
+    assert "Traceback" not in done.stdout
     (told,) = _messages(aws, queue)
-    assert told["Subject"] == "Tidemark run failed: scheduled__2024-01-02T00:00:00+00:00"
+    assert told["Subject"] == "Tidemark run failed: jr_42"
     assert "1 of 2 tables failed, see above: jobs.bad." in told["Message"]
-
-    query = (
-        "select name, (select count(distinct run_id) from tidemark.runs) as runs "
-        "from current.cur_jobs__good order by id"
-    )
-    done = job.submit(*usual[:6], "--command", f"sql --format json {json.dumps(query)}")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert [row["name"] for row in rows] == ["uno", "two"]
-    assert rows[0]["runs"] == 2
+    results = json.loads(store.text("lake/runs/jr_42/run_results.json"))["results"]
+    built = {each["unique_id"]: each["status"] for each in results}
+    assert built["model.tidemark.hist_jobs__good"] == "success"
+    assert "model.tidemark.cur_jobs__bad" not in built
+    assert "cur_jobs__good" in store.text("lake/runs/jr_42/manifest.json")
+    assert "Run jr_42 failed" in store.text("lake/runs/jr_42/summary.txt")
     for text in (done.stdout, done.stderr, json.dumps(told)):
         assert s3_server.SECRET not in text
+
+
+def test_a_host_that_goes_on_finds_its_settings(
+    project: Project, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.add("hosted.t", COLUMNS, "id", loaded_at="2024-01-01")
+    project.land("hosted/t/LOAD00000001.csv", "1,one\n")
+    spark = project.spark
+    mine = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "Asia/Tokyo"}
+    before = {name: spark.conf.get(name) for name in mine}
+    try:
+        for name, value in mine.items():
+            spark.conf.set(name, value)
+        variables = dict(os.environ)
+        tidemark_job.main(
+            [
+                *("--project", str(project.folder), "--landing", str(project.landing)),
+                *("--artifacts", str(tmp_path / "runs"), "--run-id", "a/1"),
+                *("--enable-metrics", "true"),
+            ]
+        )
+        assert {name: spark.conf.get(name) for name in mine} == mine
+        assert dict(os.environ) == variables
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, str(old))
+    assert "Run a/1" in capfd.readouterr().out
+    assert project.rows("current.cur_hosted__t", ["id", "name"]) == [(1, "one")]
+    (run_id,) = project.rows("tidemark.runs where source_name = 'hosted'", ["run_id"])
+    assert run_id == ("a/1",)
+    found = sorted(file.name for file in (tmp_path / "runs" / "a_1").iterdir())
+    assert found == ["dbt.log", "manifest.json", "run_results.json", "summary.txt"]
 
 
 @pytest.mark.parametrize(
