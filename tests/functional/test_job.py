@@ -44,7 +44,6 @@ class Job:
             "AWS_SECRET_ACCESS_KEY": s3_server.SECRET,
             "AWS_ENDPOINT_URL_S3": f"http://{self.store.address}",
             "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
-            "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
 
@@ -63,7 +62,9 @@ class Job:
             # spark-submit and Glue fetch these themselves.
             self.store.get(f"lake/app/{name}", self.folder / name)
 
-    def submit(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def submit(
+        self, *arguments: str, python: str = sys.executable
+    ) -> subprocess.CompletedProcess[str]:
         """Run the job as Glue does, its own arguments included."""
         locks = REPO / spark_line.lock_folder()
         found = [str(jar) for jar in jars.install([locks / "jars.lock", locks / "jars-s3.lock"])]
@@ -91,7 +92,7 @@ class Job:
         return subprocess.run(
             command,
             cwd=self.folder,
-            env=self.environment,
+            env={**self.environment, "PYSPARK_PYTHON": python},
             text=True,
             capture_output=True,
             check=False,
@@ -146,6 +147,30 @@ def test_a_job_lands_builds_tells_and_fails_with_the_tables(
     assert "Run jr_42 failed" in store.text("lake/runs/jr_42/summary.txt")
     for text in (done.stdout, done.stderr, json.dumps(told)):
         assert s3_server.SECRET not in text
+
+
+@pytest.mark.slow
+def test_the_modules_of_the_bundle_are_enough_and_bring_no_pyspark(
+    project: Project, store: s3_server.S3Server, aws: AwsServer, tmp_path: Path
+) -> None:
+    project.add("lean.t", COLUMNS, "id", loaded_at="2024-01-01")
+    store.put("lake/landing/lean/t/LOAD00000001.csv", "1,one\n2,two\n")
+    job = Job(project, store, aws)
+    job.bundle()
+    store.get("lake/app/requirements.txt", tmp_path / "requirements.txt")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]
+    subprocess.run([*install, str(tmp_path / "requirements.txt")], check=True)
+    found = subprocess.run([python, "-c", "import pyspark"], capture_output=True, check=False)
+    assert b"No module named 'pyspark'" in found.stderr
+    done = job.submit(
+        *("--project", "s3://lake/app/project.zip", "--landing", "s3a://lake/landing"),
+        *("--warehouse", str(job.folder / "tables")),
+        python=python,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "Landed 2 rows of 1 files." in done.stdout
 
 
 def test_a_host_that_goes_on_finds_its_settings(

@@ -150,7 +150,13 @@ def test_a_job_of_spark_submit_lands(shop: Project, server: ThriftServer) -> Non
     }
     command = [f"{session.spark_home()}/bin/spark-submit", "--master", "local[2]"]
     command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
-    command += [str(REPO / "python" / "tidemark_job.py"), "--project", str(shop.folder), "land"]
+    command += [
+        str(REPO / "python" / "tidemark_job.py"),
+        "--project",
+        str(shop.folder),
+        "--command",
+        "land",
+    ]
     environment = server.environment | {"TIDEMARK_LANDING": str(shop.landing)}
     environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     # A job has a folder for its own log; nothing else of a lake.
