@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tabulate import tabulate
 
 from tidemark import dbt, ledger, paths, session
@@ -170,7 +171,8 @@ def counts_of(spark: SparkSession, feed: Feed) -> Counts:
         open_ones = (
             spark.table(ledger.DEAD_LETTER)
             .where("superseded_by is null")
-            .where(f"source_name = '{feed.source}' and table_name = '{feed.table}'")
+            .where(F.col("source_name") == feed.source)
+            .where(F.col("table_name") == feed.table)
         )
         counted = open_ones.selectExpr(
             "count(distinct if(position is null, null, struct(file, position)))",

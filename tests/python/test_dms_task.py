@@ -421,6 +421,31 @@ def test_what_the_task_says_goes_before_what_samples_suggest(place: Place) -> No
     assert (found["key"], found["quote"], found["enabled"]) == ("id", "none", True)
 
 
+@pytest.mark.parametrize(
+    ("settings", "files", "missing"),
+    [
+        ({}, {"LOAD00000001.csv": "1,a\n", "20260401-134119166.csv": "1,a\n2,b\n"}, "Op"),
+        ({"IncludeOpForFullLoad": True}, {"LOAD00000001.csv": "1,a\n2,b\n"}, "Op"),
+        ({"AddColumnName": True}, {"LOAD00000001.csv": "1,a\n2,b\n"}, "a header"),
+        ({"TimestampColumnName": "at"}, {"LOAD00000001.csv": "1,a\n2,b\n"}, "at"),
+        (
+            {"TimestampColumnName": "at", "AddColumnName": True},
+            {"LOAD00000001.csv": "id,name\n1,a\n", "20260401-134119166.csv": "id,name\n1,a\n"},
+            "Op and at",
+        ),
+    ],
+)
+def test_files_that_are_not_as_the_task_says_switch_a_table_off(
+    place: Place, settings: dict[str, Any], files: dict[str, str], missing: str
+) -> None:
+    for name, content in files.items():
+        place.land(f"s/t/{name}", content)
+    told = place.of_files([include("s", "t"), key("id")], **settings)
+    words = f"the task says that its files have {missing}, which not all of them show"
+    assert words in "\n".join(told)
+    assert not place.tables("s")["t"]["enabled"]
+
+
 def test_without_op_for_loads_aws_is_of_two_minds(place: Place) -> None:
     settings = {"CdcInsertsAndUpdates": True}
     place.land("s/seen/LOAD00000001.csv", "1,x\n")
@@ -500,6 +525,20 @@ def test_two_rules_for_one_name_are_a_doubt(place: Place) -> None:
     text = re.sub(r"\s+#?\s*", " ", place.text("s"))
     assert "rule 2 (add-prefix) and rule 2 (add-suffix) rename its table, of which AWS" in text
     assert "# TODO" in place.text("s")
+
+
+def test_tables_that_cannot_be_are_left_with_the_reason(place: Place, aws: AwsServer) -> None:
+    rules = [include("s", "%"), include("s", "absent"), transform("table", "rename", "one")]
+    known = [counted("s", name) for name in ("a", "b", "c")]
+    dms_tasks.create(aws, "left", rules, BUCKET, statistics=known)
+    told = place.discover("--dms-task", "left")
+    why = "the rules put it into s/one, where another table is, which AWS DMS does not support"
+    assert [line for line in told if line.startswith("Left: ")] == [
+        "Left: s.absent: a rule names it, but the task's statistics lack it",
+        f"Left: s.b: {why}",
+        f"Left: s.c: {why}",
+    ]
+    assert list(place.tables("s")) == ["one"]
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """AWS DMS's files: which of their columns are the task's, and which the table's."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,9 @@ from tidemark.readers.records import UnreadableFileError
 from tidemark.sampling import Column, Sample
 
 _DMS_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}")
+_OPERATION = re.compile("[IUD]")
+# A column may be called 2024, but not 1.5, nor as a time is written, nor as nothing.
+_NO_NAME = re.compile(r"$|\d+\.\d|\d{4}-\d\d-\d\d|\d{1,3}$")
 _CHANGE_SEQUENCE = re.compile(r"20\d{33}")
 
 
@@ -102,10 +105,10 @@ def fill(
     set_encoding(table, [*loads, *changes])
     if texts and not known:
         _set_header(table, frames)
-    _take_op(table, frames, known)
     if known:
-        _take_known_time(frames, known.feed.timestamp_column)
+        _take_known(table, frames, known)
     else:
+        _take_op(table, frames)
         _take_time(table, frames)
     _name_columns(table, frames)
     names = list(dict.fromkeys(name for frame in frames for name in frame.names or ()))
@@ -197,31 +200,32 @@ def _set_header(table: Table, frames: Sequence[_Frame]) -> None:
         table.settings["header"] = "load"
 
 
-def _take_op(table: Table, frames: Sequence[_Frame], known: Dialect | None) -> None:
+def _take_op(table: Table, frames: Sequence[_Frame]) -> None:
     """Take the operation from the columns: it is AWS DMS's, not the table's."""
-    unnamed: dict[str, list[_Frame]] = defaultdict(list)
+    _take_named_op(frames)
+    _take_op_of_changes(table, frames)
+    widths = {len(frame.columns) for frame in frames if frame.kind == "changes" and frame.op}
     for frame in frames:
-        if frame.names is None:
-            unnamed[frame.kind].append(frame)
+        if frame.kind == "changes" or frame.names is not None:
             continue
-        at = next((at for at, name in enumerate(frame.names[:2]) if name.lower() == "op"), None)
-        frame.op = None if at is None else frame.take(at)
-    for frame in [*unnamed["load"], *unnamed["changes"]] if known else ():
-        if known and known.has_op(frame.kind):
-            frame.op = frame.take(0)
-    if known and known.is_op_known:
-        return
-    for frame in unnamed["changes"]:
-        if _are_operations(frame.columns[0], "IUD"):
-            frame.op = frame.take(0)
-    changes = [frame for frame in frames if frame.kind == "changes"]
-    widths = {len(frame.columns) for frame in changes if frame.op}
-    for frame in () if known else unnamed["load"]:
         # The operation of a load is I throughout; a table of one letter there is as wide without.
         wide = not widths or len(frame.columns) - 1 in widths
         if wide and _are_operations(frame.columns[0], "I") and len(frame.columns[0].values) > 1:
             frame.op = frame.take(0)
             table.settings["op_in_load"] = True
+
+
+def _take_named_op(frames: Sequence[_Frame]) -> None:
+    for frame in frames:
+        names = [name.lower() for name in (frame.names or ())[:2]]
+        frame.op = frame.take(names.index("op")) if "op" in names else None
+
+
+def _take_op_of_changes(table: Table, frames: Sequence[_Frame]) -> None:
+    changes = [frame for frame in frames if frame.kind == "changes"]
+    for frame in changes:
+        if frame.names is None and _are_operations(frame.columns[0], "IUD"):
+            frame.op = frame.take(0)
     if changes and not any(frame.op for frame in changes):
         table.settings["op_in_changes"] = False
         table.hints.append("its change files have no Op: every row of them is taken as an upsert")
@@ -229,6 +233,44 @@ def _take_op(table: Table, frames: Sequence[_Frame], known: Dialect | None) -> N
             table.todos.append("neither a full load nor Op was seen: are its files of AWS DMS?")
     elif any(not frame.op for frame in changes):
         table.todos.append("some of its change files have Op, others do not")
+
+
+def _take_known(table: Table, frames: Sequence[_Frame], known: Dialect) -> None:
+    """Take what the task adds from where its settings say, and tell if it is not there."""
+    _take_named_op(frames)
+    if not known.is_op_known:
+        _take_op_of_changes(table, frames)
+    missing = set()
+    for frame in frames:
+        has_op = known.has_op(frame.kind)
+        if has_op and frame.names is None:
+            frame.op = frame.take(0)
+        if has_op and not (frame.op and _has_rows_of(frame.op, _OPERATION)):
+            missing.add("Op")
+        time = known.feed.timestamp_column
+        if time:
+            names = [name.lower() for name in frame.names or ()]
+            if frame.names is None and frame.columns:
+                found = frame.take(0)
+            elif time.lower() in names:
+                found = frame.take(names.index(time.lower()))
+            else:
+                found = Column([""])
+            if not _has_rows_of(found, _DMS_TIME):
+                missing.add(time)
+        if frame.has_header and any(map(_NO_NAME.match, frame.names or ())):
+            missing.add("a header")
+    if missing:
+        table.todos.append(
+            f"the task says that its files have {' and '.join(sorted(missing))}, which not all of "
+            "them show: they may be older than the task's settings"
+        )
+
+
+def _has_rows_of(column: Column, form: re.Pattern[str]) -> bool:
+    """Whether most values have a form, of what rows there are: one record may be broken."""
+    texts = [str(value or "") for value in column.values]
+    return sum(bool(form.fullmatch(text)) for text in texts) >= 0.9 * len(texts)
 
 
 def _are_operations(column: Column, allowed: str) -> bool:
@@ -261,15 +303,6 @@ def _take_time(table: Table, frames: Sequence[_Frame]) -> None:
     for frame in frames:
         frame.take(0)
     table.settings["timestamp_column"] = name
-
-
-def _take_known_time(frames: Sequence[_Frame], name: str | None) -> None:
-    for frame in frames if name else ():
-        names = [each.lower() for each in frame.names or ()]
-        if frame.names is None and frame.columns:
-            frame.take(0)
-        elif str(name).lower() in names:
-            frame.take(names.index(str(name).lower()))
 
 
 def _name_columns(table: Table, frames: Sequence[_Frame]) -> None:

@@ -29,6 +29,11 @@ def _of_rules(task: Task, schema: str, table: str) -> Iterator[str]:
                 f"{rule.told} has filters: a row that no longer passes them may stay here as it was"
             )
     images = task.images(schema, table) or {}
+    if not task.has_names and images.get("column-filter", "pk-only") != "pk-only":
+        yield (
+            "its before images are of more columns than the key's, which files without column "
+            "names cannot have: let column-filter be pk-only"
+        )
     if images.get("column-suffix"):
         yield (
             f"its before images have the suffix {images['column-suffix']}, which no setting "

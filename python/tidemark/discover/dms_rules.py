@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tidemark.errors import ConfigError
@@ -158,12 +159,17 @@ def literal(pattern: str) -> str | None:
 
 def matches(pattern: str, name: str) -> bool:
     """% is any text, _ a character, [ab] and [a-d] one of these."""
+    return _compiled(pattern).fullmatch(name) is not None
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
     parts = re.split(r"(%+|_|\[[^\]]+\])", pattern)
     found = "".join(_wildcard(part) if at % 2 else re.escape(part) for at, part in enumerate(parts))
     try:
-        return re.fullmatch(found, name, re.DOTALL) is not None
+        return re.compile(found, re.DOTALL)
     except re.error:
-        return pattern == name
+        return re.compile(re.escape(pattern))
 
 
 def _wildcard(part: str) -> str:

@@ -87,7 +87,8 @@ class Task:
         for rule in self.rules:
             if rule.renames and rule.target == target:
                 own = literal(rule.schema if target == "schema" else rule.table)
-                names += [own] if rule.action == "rename" and own else [rule.origin(name)]
+                origin = own if rule.action == "rename" and own else rule.origin(name)
+                names += [origin] if rule.renamed(origin) == name else []
         return list(dict.fromkeys([*names, name]))
 
     # --- what becomes of their names ------------------------------------------------------------

@@ -73,6 +73,12 @@ def survey(task: Task, place: str, declared: Mapping[str, str]) -> Survey:
         if owner:
             found.declared[path] = owner
             continue
+        if any(other.path == path for other in found.tables):
+            found.left[f"{schema}.{table}"] = (
+                f"the rules put it into {path}, where another table is, which AWS DMS does not "
+                "support"
+            )
+            continue
         try:
             found.tables.append(_table(task, landing, schema, table, path))
         except NoTableError as error:
@@ -141,6 +147,9 @@ def _table(task: Task, landing: _Landing, schema: str, table: str, path: str) ->
         found.todos += task.doubts(schema, table)
     else:
         found.hints += task.doubts(schema, table)
+    added = task.added(schema, table)
+    if added and not task.has_names:
+        found.hints.append(f"columns that rules add stand last in its files: {', '.join(added)}")
     _set_sequence(task, schema, table, found)
     _set_key(task, schema, table, found)
     found.hints += dms_hints.of(task, schema, table)
@@ -182,10 +191,6 @@ def _set_columns_without_files(task: Task, schema: str, table: str, found: Table
         order = ""
     else:
         order = ", in their order"
-        if known:
-            found.hints.append(
-                f"its rules name the columns {', '.join(known)}; added ones are last"
-            )
     if found.columns:
         order = f" besides those that the rules name{order}"
     found.todos.append(f"no files yet: list its columns with their types{order}")
