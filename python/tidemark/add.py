@@ -5,7 +5,7 @@ What is declared is read from the YAML files below models/, without dbt, so that
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ import yaml
 from tabulate import tabulate
 
 from tidemark import discover
+from tidemark.discover import task_tables
+from tidemark.discover.dms_task import Task
 from tidemark.errors import ConfigError
 
 # LibYAML's loader, where it is there, takes a tenth of the time.
@@ -101,6 +103,8 @@ class Added:
     declared: dict[str, Declared] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    # What makes its tables inexact, with those for which it holds; none means all.
+    hints: dict[str, list[str]] = field(default_factory=dict)
 
 
 # --- what is there --------------------------------------------------------------------------------
@@ -148,10 +152,35 @@ def discovered(project: Path, landing: Path, below: str = "") -> Added:
 
     What stands in a YAML file already stays as it is. Raises ConfigError when there are no files.
     """
+    return _declared_anew(project, landing, lambda paths: discover.survey(landing, below, paths))
+
+
+def discovered_of_task(project: Path, task: Task, landing: str) -> Added:
+    """Declare every table that an AWS DMS task writes below the landing folder, if it is new.
+
+    `landing` may be a URI. Raises ConfigError when the task writes elsewhere, or nothing tells
+    which tables it has.
+    """
+    added = _declared_anew(
+        project, Path(landing), lambda paths: task_tables.survey(task, landing, paths)
+    )
+    hints: dict[str, list[str]] = {}
+    for table, _ in added.tables:
+        for hint in table.hints:
+            hints.setdefault(hint, []).append(table.name)
+    added.hints = {
+        hint: [] if len(names) == len(added.tables) else names for hint, names in hints.items()
+    }
+    return added
+
+
+def _declared_anew(
+    project: Path, landing: Path, survey: Callable[[Mapping[str, str]], discover.Survey]
+) -> Added:
     known = declared(project)
     by_name = {table.name: table for table in known}
     paths = {path: table.name for table in known if table.feed for path in table.paths}
-    found = discover.survey(landing, below, paths)
+    found = survey(paths)
     added = Added(left=found.left)
     added.declared = {folder: by_name[name] for folder, name in found.declared.items()}
     discover.name_tables(found.tables, landing, by_name)
@@ -189,7 +218,10 @@ def _set_apart(table: discover.Table, shared: Mapping[str, Any]) -> None:
 
 def told(project: Path, added: Added) -> list[str]:
     """What `discovered` did, for a person: a line for each table, then what to do next."""
-    rows = [(t.name, t.format, t.files, len(t.columns), t.key or "TODO") for t, _ in added.tables]
+    rows = [
+        (t.name, t.format, t.files, len(t.columns), ", ".join(_as_list(t.key)) or "TODO")
+        for t, _ in added.tables
+    ]
     rows.sort()
     lines = []
     if rows:
@@ -204,6 +236,11 @@ def told(project: Path, added: Added) -> list[str]:
     if off:
         lines.append("These are switched off until a person decides; see TODO in the YAML:")
         lines += [f"  {name}: {_printable('; '.join(todo))}" for name, todo in off]
+    if added.hints:
+        lines.append("To know, also in the YAML:")
+    for hint, names in added.hints.items():
+        only = f" ({', '.join(sorted(names))})" if names else ""
+        lines.append(f"  {_printable(hint)}{only}")
     ready = sorted({table.source for table, todo in added.tables if not todo})
     if ready:
         add = f"tidemark add {' '.join(ready)}"

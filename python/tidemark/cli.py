@@ -3,9 +3,13 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tidemark import feeds, targets
 from tidemark.errors import ConfigError, TidemarkError
+
+if TYPE_CHECKING:
+    from tidemark.discover.dms_task import Task
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,7 +98,21 @@ def _parser() -> argparse.ArgumentParser:
     discover.add_argument(
         "folder", nargs="?", default="", help="below the landing folder (default: all of it)"
     )
+    of_task = discover.add_argument_group("of what an AWS DMS task writes, files or none yet")
+    of_task.add_argument("--dms-task", metavar="TASK", help="its ARN or identifier: asks AWS")
+    of_task.add_argument("--table-mappings", metavar="FILE", help="or without AWS: its JSON")
+    of_task.add_argument(
+        "--endpoint-settings", metavar="FILE", help="and the JSON of its target's settings"
+    )
     discover.set_defaults(run=_discover)
+
+    verify = commands.add_parser(
+        "verify", help="compare the change logs with what AWS DMS counted", parents=[on_target]
+    )
+    verify.add_argument(
+        "--dms-task", metavar="TASK", required=True, help="its ARN or identifier: asks AWS"
+    )
+    verify.set_defaults(run=_verify)
 
     add = commands.add_parser(
         "add", help="write the three models of declared tables, or add a new one with its YAML"
@@ -192,10 +210,42 @@ def _discover(options: argparse.Namespace) -> None:
     from tidemark import add, paths
 
     project = paths.project_dir()
-    added = add.discovered(project, paths.landing_dir(), options.folder)
+    task = _task(options)
+    if task:
+        added = add.discovered_of_task(project, task, paths.landing())
+    else:
+        added = add.discovered(project, paths.landing_dir(), options.folder)
     print("\n".join(add.told(project, added)))
     if added.failed:
         raise ConfigError("\n".join(added.failed))
+
+
+def _task(options: argparse.Namespace) -> "Task | None":
+    """The AWS DMS task that is named, or lies in files."""
+    from pathlib import Path
+
+    from tidemark.discover import dms_task
+
+    mappings, endpoint = options.table_mappings, options.endpoint_settings
+    if not (options.dms_task or mappings or endpoint):
+        return None
+    if options.folder or (options.dms_task and (mappings or endpoint)):
+        raise ConfigError(
+            "Give one of these: a folder, --dms-task, or --table-mappings with --endpoint-settings."
+        )
+    if options.dms_task:
+        from tidemark.aws import dms
+
+        return dms.task(options.dms_task)
+    if not (mappings and endpoint):
+        raise ConfigError("--table-mappings and --endpoint-settings go together: give both.")
+    return dms_task.from_files(Path(mappings), Path(endpoint))
+
+
+def _verify(options: argparse.Namespace) -> None:
+    from tidemark import verify
+
+    verify.run(options.dms_task)
 
 
 def _add(options: argparse.Namespace) -> None:

@@ -319,7 +319,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         op_in_load=bool(settings.get("op_in_load", False)),
         timestamp_column=settings.get("timestamp_column"),
         loaded_at=str(settings["loaded_at"]) if settings.get("loaded_at") else None,
-        delimiter=_unescaped(settings.get("delimiter", ",")),
+        delimiter=unescaped(settings.get("delimiter", ",")),
         null_text=_names(settings.get("null_text", ("", "NULL"))),
         include_columns=_names(settings.get("include_columns")),
         exclude_columns=_names(settings.get("exclude_columns")),
@@ -339,7 +339,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         encoding=codecs.lookup(settings.get("encoding", "utf-8")).name,
         binary_text=settings.get("binary_text", "hex" if settings["format"] == "dms" else "base64"),
         operations=_pairs(settings.get("operations")),
-        row_delimiter=_unescaped(settings.get("row_delimiter") or "") or None,
+        row_delimiter=unescaped(settings.get("row_delimiter") or "") or None,
         quote=settings.get("quote", '"'),
         op_in_changes=bool(settings.get("op_in_changes", True)),
         file_time_zone=settings.get("file_time_zone", "UTC"),
@@ -356,7 +356,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     )
 
 
-def _unescaped(text: Any) -> str:
+def unescaped(text: Any) -> str:
     """A delimiter, in which a line end or another control character may be written as in Python.
 
     dbt takes the last line end off a YAML value, so that it cannot stand there itself.

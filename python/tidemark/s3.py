@@ -29,7 +29,8 @@ _CAUSES = (
         "the credentials have expired: get new ones, AWS_SESSION_TOKEN included",
     ),
     (
-        r"SignatureDoesNotMatch|InvalidAccessKeyId|InvalidToken|Status Code: 401",
+        r"SignatureDoesNotMatch|InvalidAccessKeyId|InvalidToken|Status Code: 401"
+        r"|SIGNATURE_DOES_NOT_MATCH|INVALID_ACCESS_KEY_ID",
         "the credentials are wrong: see AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
         "AWS_SESSION_TOKEN",
     ),

@@ -85,8 +85,11 @@ def table_of(
     *,
     wanted: str | None = None,
     delimiter: str | None = None,
+    known: dms.Dialect | None = None,
 ) -> Table:
     """The table whose files these are; of the format `wanted`, with `delimiter`, if given.
+
+    What is `known` of files of AWS DMS is not guessed.
 
     Raises NoTableError when they are no table.
     """
@@ -101,7 +104,7 @@ def table_of(
             loads = list(files)
         if foreign:
             table.hints.append(f"{foreign} of its files have names that AWS DMS does not write")
-        dms.fill(table, samples(root, loads), samples(root, changes), delimiter)
+        dms.fill(table, samples(root, loads), samples(root, changes), delimiter, known)
     else:
         typed = [file for file in files if type_of_file(file)]
         found = samples(root, typed or files)
@@ -166,6 +169,8 @@ def problems(table: Table, declared_in: str, shared: Mapping[str, Any]) -> list[
     """
     # With some key in place of a missing one, whose absence is told in one way only.
     key = table.key or next(iter(table.columns), "")
+    if not table.columns:
+        return [*(table.todos or ["list its columns with their types"]), NAME_THE_KEY]
     node = {
         "source_name": table.source,
         "name": table.table,

@@ -1,7 +1,7 @@
 """AWS DMS's files: which of their columns are the task's, and which the table's."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +18,31 @@ from tidemark.discover.table import (
     set_columns,
     set_encoding,
 )
+from tidemark.feeds import Feed
+from tidemark.readers import csv_files
+from tidemark.readers.records import UnreadableFileError
 from tidemark.sampling import Column, Sample
 
 _DMS_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}")
+_OPERATION = re.compile("[IUD]")
+# A column may be called 2024, but not 1.5, nor as a time is written, nor as nothing.
+_NO_NAME = re.compile(r"$|\d+\.\d|\d{4}-\d\d-\d\d|\d{1,3}$")
 _CHANGE_SEQUENCE = re.compile(r"20\d{33}")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What is known of a table's files beforehand, as a feed without columns.
+
+    Nobody may know whether change files have Op: then their samples tell.
+    """
+
+    feed: Feed
+    is_op_known: bool = True
+
+    def has_op(self, kind: str) -> bool | None:
+        """Whether files of a kind have Op; None when samples must tell."""
+        return None if kind == "changes" and not self.is_op_known else self.feed.needs_op(kind)
 
 
 @dataclass
@@ -62,28 +83,39 @@ def fill(
     loads: Sequence[Sample],
     changes: Sequence[Sample],
     delimiter: str | None = None,
+    known: Dialect | None = None,
 ) -> None:
-    """Tell what samples of full load and change files show. Raises NoTableError for empty ones."""
+    """Tell what samples of full load and change files show. Raises NoTableError for empty ones.
+
+    What is `known` beforehand is not guessed.
+    """
     table.format = "dms"
     texts = [sample.text for sample in (*loads, *changes) if sample.type == "csv"]
-    delimiter = delimiter or sampling.delimiter_of(texts)
-    frames = [_frame("changes", sample, delimiter) for sample in changes]
-    known = next(({name.lower() for name in frame.names} for frame in frames if frame.names), set())
-    frames = [_frame("load", sample, delimiter, known) for sample in loads] + frames
+    if known:
+        frames = [_known_frame("load", sample, known) for sample in loads]
+        frames += [_known_frame("changes", sample, known) for sample in changes]
+    else:
+        delimiter = delimiter or sampling.delimiter_of(texts)
+        frames = _guessed_frames(loads, changes, delimiter)
     frames = [frame for frame in frames if frame.columns]
     if not frames:
         raise NoTableError("its files are empty")
-    if delimiter != "," and texts:
+    if delimiter not in (None, ",") and texts:
         table.settings["delimiter"] = delimiter
     set_encoding(table, [*loads, *changes])
-    if texts:
+    if texts and not known:
         _set_header(table, frames)
-    _take_op(table, frames)
-    _take_time(table, frames)
+    if known:
+        _take_known(table, frames, known)
+    else:
+        _take_op(table, frames)
+        _take_time(table, frames)
     _name_columns(table, frames)
     names = list(dict.fromkeys(name for frame in frames for name in frame.names or ()))
     found = {name: [c for frame in frames if (c := frame.named(name))] for name in names}
-    _take_before_images(table, found)
+    prefix = known.feed.before_image_prefix if known else "BI_"
+    if prefix:
+        _take_before_images(table, found, prefix)
     declared = set_columns(table, found)
     changed = [frame for frame in frames if frame.kind == "changes"]
     for name, column in declared.items():
@@ -104,6 +136,33 @@ def fill(
         return [[value for each in rows for value, op in each if op not in ("U", "D")]]
 
     find_key(table, declared, values_of)
+
+
+def _guessed_frames(
+    loads: Sequence[Sample], changes: Sequence[Sample], delimiter: str
+) -> list[_Frame]:
+    frames = [_frame("changes", sample, delimiter) for sample in changes]
+    known = next(({name.lower() for name in frame.names} for frame in frames if frame.names), set())
+    return [_frame("load", sample, delimiter, known) for sample in loads] + frames
+
+
+def _known_frame(kind: str, sample: Sample, known: Dialect) -> _Frame:
+    if sample.type != "csv":
+        return _Frame(kind, list(sample.columns.values()), list(sample.columns))
+    try:
+        columns = csv_files.columns_of(sample.text, known.feed)
+    except UnreadableFileError as error:
+        raise NoTableError(f"no sample can be read: {sample.path.name}: {error}") from error
+    # This text stands for a value that is not there.
+    absent = known.feed.unavailable_value or None
+    values = [[None if each == absent else each for each in column] for column in columns]
+    names = None
+    if known.feed.has_header(kind):
+        names = [str(column[0] or "") for column in values]
+        values = [column[1:] for column in values]
+    return _Frame(
+        kind, [Column(each, is_loose=True) for each in values], names, has_header=bool(names)
+    )
 
 
 def _frame(kind: str, sample: Sample, delimiter: str, known: Iterable[str] = ()) -> _Frame:
@@ -143,24 +202,30 @@ def _set_header(table: Table, frames: Sequence[_Frame]) -> None:
 
 def _take_op(table: Table, frames: Sequence[_Frame]) -> None:
     """Take the operation from the columns: it is AWS DMS's, not the table's."""
-    unnamed: dict[str, list[_Frame]] = defaultdict(list)
+    _take_named_op(frames)
+    _take_op_of_changes(table, frames)
+    widths = {len(frame.columns) for frame in frames if frame.kind == "changes" and frame.op}
     for frame in frames:
-        if frame.names is None:
-            unnamed[frame.kind].append(frame)
+        if frame.kind == "changes" or frame.names is not None:
             continue
-        at = next((at for at, name in enumerate(frame.names[:2]) if name.lower() == "op"), None)
-        frame.op = None if at is None else frame.take(at)
-    for frame in unnamed["changes"]:
-        if _are_operations(frame.columns[0], "IUD"):
-            frame.op = frame.take(0)
-    changes = [frame for frame in frames if frame.kind == "changes"]
-    widths = {len(frame.columns) for frame in changes if frame.op}
-    for frame in unnamed["load"]:
         # The operation of a load is I throughout; a table of one letter there is as wide without.
         wide = not widths or len(frame.columns) - 1 in widths
         if wide and _are_operations(frame.columns[0], "I") and len(frame.columns[0].values) > 1:
             frame.op = frame.take(0)
             table.settings["op_in_load"] = True
+
+
+def _take_named_op(frames: Sequence[_Frame]) -> None:
+    for frame in frames:
+        names = [name.lower() for name in (frame.names or ())[:2]]
+        frame.op = frame.take(names.index("op")) if "op" in names else None
+
+
+def _take_op_of_changes(table: Table, frames: Sequence[_Frame]) -> None:
+    changes = [frame for frame in frames if frame.kind == "changes"]
+    for frame in changes:
+        if frame.names is None and _are_operations(frame.columns[0], "IUD"):
+            frame.op = frame.take(0)
     if changes and not any(frame.op for frame in changes):
         table.settings["op_in_changes"] = False
         table.hints.append("its change files have no Op: every row of them is taken as an upsert")
@@ -168,6 +233,44 @@ def _take_op(table: Table, frames: Sequence[_Frame]) -> None:
             table.todos.append("neither a full load nor Op was seen: are its files of AWS DMS?")
     elif any(not frame.op for frame in changes):
         table.todos.append("some of its change files have Op, others do not")
+
+
+def _take_known(table: Table, frames: Sequence[_Frame], known: Dialect) -> None:
+    """Take what the task adds from where its settings say, and tell if it is not there."""
+    _take_named_op(frames)
+    if not known.is_op_known:
+        _take_op_of_changes(table, frames)
+    missing = set()
+    for frame in frames:
+        has_op = known.has_op(frame.kind)
+        if has_op and frame.names is None:
+            frame.op = frame.take(0)
+        if has_op and not (frame.op and _has_rows_of(frame.op, _OPERATION)):
+            missing.add("Op")
+        time = known.feed.timestamp_column
+        if time:
+            names = [name.lower() for name in frame.names or ()]
+            if frame.names is None and frame.columns:
+                found = frame.take(0)
+            elif time.lower() in names:
+                found = frame.take(names.index(time.lower()))
+            else:
+                found = Column([""])
+            if not _has_rows_of(found, _DMS_TIME):
+                missing.add(time)
+        if frame.has_header and any(map(_NO_NAME.match, frame.names or ())):
+            missing.add("a header")
+    if missing:
+        table.todos.append(
+            f"the task says that its files have {' and '.join(sorted(missing))}, which not all of "
+            "them show: they may be older than the task's settings"
+        )
+
+
+def _has_rows_of(column: Column, form: re.Pattern[str]) -> bool:
+    """Whether most values have a form, of what rows there are: one record may be broken."""
+    texts = [str(value or "") for value in column.values]
+    return sum(bool(form.fullmatch(text)) for text in texts) >= 0.9 * len(texts)
 
 
 def _are_operations(column: Column, allowed: str) -> bool:
@@ -224,16 +327,18 @@ def _name_columns(table: Table, frames: Sequence[_Frame]) -> None:
         frame.names = names
 
 
-def _take_before_images(table: Table, found: dict[str, list[Column]]) -> None:
+def _take_before_images(table: Table, found: dict[str, list[Column]], prefix: str) -> None:
     """`BI_id` beside `id` is its value before an update: no column of the table."""
     names = {name.lower() for name in found}
     images = [
-        name for name in found if name.upper().startswith("BI_") and name[3:].lower() in names
+        name
+        for name in found
+        if name.upper().startswith(prefix.upper()) and name[len(prefix) :].lower() in names
     ]
     for name in images:
         del found[name]
     if images:
-        table.settings["before_image_prefix"] = images[0][:3]
+        table.settings["before_image_prefix"] = images[0][: len(prefix)]
 
 
 def tables_of_transactions(found: Iterable[Sample]) -> set[tuple[str, str]]:

@@ -30,7 +30,7 @@ class Table:
     format: str = "extract"
     columns: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    key: str | None = None
+    key: str | list[str] | None = None
     todos: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     origin: tuple[str, ...] = ()

@@ -2,7 +2,9 @@
 
 import csv
 import io
+import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +26,8 @@ from tidemark.readers.texts import WRONG, bad_text, text_of
 
 # Stands for a delimiter of several characters: Arrow knows single ones only.
 _UNIT = "\x1f"
+# So many records tell how wide a file is.
+_COUNTED = 1_000
 csv.field_size_limit((1 << 31) - 1)
 _WRONG_VALUE = ("_reason", "_column", "_value")
 _RECORD = re.compile(r'(?:"(?:[^"]|"")*"|[^"\n])+')
@@ -35,14 +39,7 @@ def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
     `_position` counts the file's records from 1, its header and its bad records included, blank
     lines not. A record with another number of fields has `_reason` and `_raw`.
     """
-    text = text_of(content, feed)
-    delimiter = feed.delimiter
-    if feed.quote == "none":
-        text = _plain(text, feed)
-        delimiter = _UNIT
-    elif len(delimiter) > 1 or feed.row_delimiter:
-        text = _in_single_characters(text, feed)
-        delimiter = _UNIT
+    text, delimiter = _with_single_characters(text_of(content, feed), feed)
     if feed.quote != "none":
         _require_end(text, delimiter)
     if name.upper().startswith("CDC_TXN-"):
@@ -65,6 +62,23 @@ def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
         at for at in range(first_position, first_position + total) if at not in bad_positions
     ]
     return _records(good, positions, bad, names, feed)
+
+
+def columns_of(text: str, feed: Feed) -> list[list[str | None]]:
+    """The columns of a text in a feed's dialect, as wide as most records are; a header is a record.
+
+    For who does not know the feed's columns yet. Raises UnreadableFileError.
+    """
+    text, delimiter = _with_single_characters(text, feed)
+    records = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        widths = Counter(len(record) for record in itertools.islice(records, _COUNTED) if record)
+    except csv.Error as error:
+        raise UnreadableFileError(f"not readable as CSV: {error}") from None
+    if not widths:
+        return []
+    good, _ = _parse(text, delimiter, widths.most_common(1)[0][0], feed, skip=0)
+    return [column.to_pylist() for column in good.columns]
 
 
 def _by_place(feed: Feed, kind: str) -> Names:
@@ -142,6 +156,15 @@ def _binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
 
 
 # --- dialects -----------------------------------------------------------------------------------
+
+
+def _with_single_characters(text: str, feed: Feed) -> tuple[str, str]:
+    """A text such that Arrow can read it, and its delimiter now."""
+    if feed.quote == "none":
+        return _plain(text, feed), _UNIT
+    if len(feed.delimiter) > 1 or feed.row_delimiter:
+        return _in_single_characters(text, feed), _UNIT
+    return text, feed.delimiter
 
 
 def _plain(text: str, feed: Feed) -> str:
