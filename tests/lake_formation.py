@@ -14,10 +14,13 @@ from moto.lakeformation.responses import LakeFormationResponse
 
 from tests.aws_server import AwsServer
 
+_get_tags = LakeFormationBackend.get_resource_lf_tags
+
 
 def mend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tags are added to those there, their values are checked, SELECT is listed as AWS lists it."""
     monkeypatch.setattr(LakeFormationBackend, "add_lf_tags_to_resource", _add_tags)
+    monkeypatch.setattr(LakeFormationBackend, "get_resource_lf_tags", _tags)
     monkeypatch.setattr(LakeFormationBackend, "list_permissions", _list_permissions)
 
 
@@ -69,6 +72,8 @@ def _add_tags(
             "ErrorMessage": "Tag or tag value does not exist.",
         }
         return [{"LFTag": tag, "Error": reason} for tag in bad]
+    for tag in tags:
+        tag["CatalogId"] = catalog_id
     columns = resource.get("TableWithColumns", {})
     table = columns or resource["Table"]
     place = (self.account_id, table["DatabaseName"], table["Name"])
@@ -79,6 +84,14 @@ def _add_tags(
         have = {tag["TagKey"]: tag for tag in tagged.get(key, ())}
         tagged[key] = [*(have | {tag["TagKey"]: tag for tag in tags}).values()]
     return []
+
+
+def _tags(self: Any, catalog_id: str, resource: dict[str, Any]) -> Any:
+    if "Table" in resource:
+        # moto knows no table without one.
+        place = (self.account_id, resource["Table"]["DatabaseName"], resource["Table"]["Name"])
+        self.lf_table_tags.setdefault(place, [])
+    return _get_tags(self, catalog_id, resource)
 
 
 def _list_permissions(

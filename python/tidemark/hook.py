@@ -33,9 +33,13 @@ def registers() -> bool:
 def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
     """Land the new files of the project's feeds; gives lines for dbt's log, or ''."""
     _failures.clear()
-    registers()
     if os.environ.get(LANDED_VARIABLE):
         return ""
+    if registers():
+        # Imported late: few use it, and what asks AWS takes its time to load.
+        from tidemark.aws import catalog
+
+        catalog.begin()
     feeds = feeds_of(sources)
     if not feeds:
         return ""
@@ -64,12 +68,11 @@ def end_of_run(nodes: Iterable[Mapping[str, Any]] | None) -> tuple[str, str]:
     failure = ""
     try:
         if nodes is not None and registers() and not os.environ.get(LANDED_VARIABLE):
-            # Imported late: few use it, and what asks AWS takes its time to load.
             from tidemark.aws import catalog
 
             catalog.AtEnd(nodes).register(session.get(), lines.append)
     except TidemarkError as error:
-        failure = str(error)
+        failure = str(error).strip()
     finally:
         _lease.close()
     return "\n".join(lines), failure

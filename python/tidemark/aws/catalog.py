@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError
@@ -61,9 +62,9 @@ class Outcome:
                 f"{_some(self.not_on_s3)}; set TIDEMARK_WAREHOUSE to s3a://bucket/folder."
             )
         if problems:
-            raise CatalogError(
-                "The Data Catalog does not have every table as it is here.\n" + "\n".join(problems)
-            )
+            more = [f"And {len(problems) - _SOME} more."] if len(problems) > _SOME else []
+            what = "The Data Catalog does not have every table as it is here."
+            raise CatalogError("\n".join([what, *problems[:_SOME], *more]))
 
 
 def register(
@@ -102,13 +103,15 @@ class AtEnd:
             for each in self.tables
         ]
         self._identity = _digest([place, said])
+        known = _remembered()
+        self._known = known if known.get("as") == self._identity else {}
 
     def register(self, spark: SparkSession, say: Callable[[str], None]) -> None:
         """Register; says what is new. Raises CatalogError or AwsError, after all that it could."""
-        known = self._known()
-        if self.was_idle and known.get("is_complete"):
+        if self.was_idle and self._known.get("is_complete"):
+            _remember(self._known)
             return
-        found = Registration(spark, self.tables, known.get("digests", {})).done()
+        found = Registration(spark, self.tables, self._known.get("digests", {})).done()
         self.remember(found)
         for line in found.lines():
             say(line)
@@ -116,17 +119,13 @@ class AtEnd:
 
     def remember(self, found: Outcome) -> None:
         """Write down what is registered: the next run need not ask AWS for it."""
-        failed = bool(found.problems or found.not_on_s3)
-        text = {"as": self._identity, "is_complete": not failed, "digests": found.digests}
-        paths.lake_dir().mkdir(parents=True, exist_ok=True)
-        _memory().write_text(json.dumps(text))
+        is_complete = not found.problems and not found.not_on_s3
+        _remember({"as": self._identity, "is_complete": is_complete, "digests": found.digests})
 
-    def _known(self) -> dict[str, Any]:
-        try:
-            known = json.loads(_memory().read_text())
-        except (OSError, ValueError):
-            return {}
-        return known if known.get("as") == self._identity else {}
+
+def begin() -> None:
+    """A run begins: if it does not come to its end, the next one registers what it changed."""
+    _remember({**_remembered(), "is_complete": False})
 
 
 def prefix() -> str:
@@ -175,7 +174,8 @@ class Registration:
                 # Nothing that is asked next would be answered.
                 if isinstance(error.__cause__, BotoCoreError):
                     raise
-                self._outcome.problems.append(str(error))
+                if str(error) not in self._outcome.problems:
+                    self._outcome.problems.append(str(error))
             except PySparkException as error:
                 self._cannot_read(table, error)
         return self._outcome
@@ -304,7 +304,19 @@ def _or_none(what: str, call: Callable[..., Any], **arguments: str) -> Any:
         raise
 
 
-def _memory() -> Any:
+def _remembered() -> dict[str, Any]:
+    try:
+        return dict(json.loads(_memory().read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _remember(what: Mapping[str, Any]) -> None:
+    paths.lake_dir().mkdir(parents=True, exist_ok=True)
+    _memory().write_text(json.dumps(what))
+
+
+def _memory() -> Path:
     return paths.lake_dir() / "registered.json"
 
 

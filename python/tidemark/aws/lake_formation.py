@@ -153,7 +153,10 @@ class Permissions:
             )
         tagged = {kind.removeprefix("tag of ") for kind, _, _ in earlier} | wanted.columns.keys()
         there = self._read(place, tagged & place.columns)
+        # A tag has one value: another takes its place.
+        replaced = {each[:2] for each in wanted.entries() if each[0] != "grant"}
         stays = (earlier - wanted.entries()) & there.entries()
+        stays = {each for each in stays if each[:2] not in replaced}
         return [
             *self._add(place, wanted, there),
             *(
