@@ -33,6 +33,18 @@ from tidemark.errors import TidemarkError
 logging.getLogger("py4j").setLevel(logging.ERROR)
 
 
+# Why the hook at dbt's end must fail, while it does; see the macro `give_back_lake`.
+_failures_at_end: list[str] = []
+
+
+def _refuse(statement: str) -> None:
+    """A failure of the hook at dbt's end is no SQL: it is what fails."""
+    for failure in _failures_at_end:
+        if failure in statement:
+            _failures_at_end.clear()
+            raise DbtRuntimeError(failure)
+
+
 # --- Sessions -------------------------------------------------------------------------------
 # dbt-spark gives every thread one SparkSession: temporary views of models that share a name mix
 # their rows, and a `set` in one model stays for all that follow (dbt-adapters issue 1289).
@@ -61,6 +73,7 @@ def _cursor(self: spark_session.Connection) -> spark_session.Cursor:
 def _execute(self: spark_session.Cursor, sql: str, *parameters: Any) -> None:
     """Replaces session.Cursor.execute: on the connection's session, with readable errors."""
     statement = sql % parameters if parameters else sql
+    _refuse(statement)
     try:
         self._df = self.spark.sql(statement)
     except Exception as error:
@@ -123,6 +136,7 @@ def _execute_remotely(
     statement = sql.strip().removesuffix(";")
     if bindings:
         statement %= tuple(_literal(type(self), value) for value in bindings)
+    _refuse(statement)
     assert self._cursor
     pause = 0.01
     try:
@@ -322,9 +336,17 @@ def _landing_failure(self: SparkAdapter, name: str) -> str:
     return hook.landing_failure(name)
 
 
-def _give_back_lake(self: SparkAdapter) -> None:
+def _give_back_lake(
+    self: SparkAdapter, nodes: Sequence[Mapping[str, Any]] | None
+) -> dict[str, str]:
     """New on SparkAdapter, for the macro `give_back_lake`: dbt has written its last table."""
-    hook.end_of_run()
+    method = self.config.credentials.method
+    has_tables = nodes is not None and method in ("session", "thrift")
+    if has_tables:
+        targets.use_method(method)
+    lines, failure = hook.end_of_run(nodes if has_tables else None)
+    _failures_at_end[:] = [failure] if failure else []
+    return {"lines": lines, "failure": failure}
 
 
 def _install() -> None:

@@ -85,6 +85,13 @@ def _parser() -> argparse.ArgumentParser:
     sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
     sql.set_defaults(run=_sql)
 
+    catalog = commands.add_parser(
+        "catalog",
+        help="register the tables in AWS Glue's Data Catalog, where Athena finds them",
+        parents=[on_target],
+    )
+    catalog.set_defaults(run=_catalog)
+
     docs = commands.add_parser(
         "docs", help="write the documentation and serve it", parents=[on_target]
     )
@@ -196,6 +203,14 @@ def _sql(options: argparse.Namespace) -> None:
     from tidemark import query
 
     query.print_rows(options.statement, options.format)
+
+
+def _catalog(options: argparse.Namespace) -> None:
+    from tidemark import dbt, session
+    from tidemark.aws import catalog
+
+    nodes = dbt.nodes(dbt.parse())
+    catalog.register(session.get(), nodes, say=print)
 
 
 def _docs(options: argparse.Namespace) -> None:

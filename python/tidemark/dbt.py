@@ -37,6 +37,11 @@ def feeds(manifest: Any) -> list[Feed]:
     return feeds_of(source.to_dict() for source in manifest.sources.values())
 
 
+def nodes(manifest: Any) -> list[dict[str, Any]]:
+    """The project's nodes and sources, as dbt's `graph` has them."""
+    return [each.to_dict() for each in (*manifest.nodes.values(), *manifest.sources.values())]
+
+
 def fingerprint(manifest: Any) -> str:
     """A short text that changes when a model, macro, test or setting of the project does."""
     nodes = [

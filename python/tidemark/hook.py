@@ -2,15 +2,18 @@
 
 import atexit
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from tidemark import landing, lease, report, session, storage
+from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import feeds_of
 
 # Set by `tidemark run`, which has landed by itself before it calls dbt.
 LANDED_VARIABLE = "TIDEMARK_LANDED"
+# Set to `glue`, the end of every run registers tables in AWS's Data Catalog.
+CATALOG_VARIABLE = "TIDEMARK_CATALOG"
 
 # Why tables could not be landed, by `source.table`: their models fail, the others are built.
 _failures: dict[str, str] = {}
@@ -19,11 +22,24 @@ _lease = ExitStack()
 atexit.register(_lease.close)
 
 
+def registers() -> bool:
+    """Whether the end of a run registers its tables. Raises ConfigError for an unknown catalog."""
+    catalog = os.environ.get(CATALOG_VARIABLE, "")
+    if catalog not in ("", "glue"):
+        raise ConfigError(f"{CATALOG_VARIABLE} is '{catalog}': it must be glue, or not be set.")
+    return bool(catalog)
+
+
 def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
     """Land the new files of the project's feeds; gives lines for dbt's log, or ''."""
     _failures.clear()
     if os.environ.get(LANDED_VARIABLE):
         return ""
+    if registers():
+        # Imported late: few use it, and what asks AWS takes its time to load.
+        from tidemark.aws import catalog
+
+        catalog.begin()
     feeds = feeds_of(sources)
     if not feeds:
         return ""
@@ -42,9 +58,24 @@ def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
     return text
 
 
-def end_of_run() -> None:
-    """Give back the lease of the lake."""
-    _lease.close()
+def end_of_run(nodes: Iterable[Mapping[str, Any]] | None) -> tuple[str, str]:
+    """Register the tables where that is wanted, then give back the lease of the lake.
+
+    `nodes` are dbt's nodes and sources, None when it has built nothing. Gives lines for dbt's
+    log, and why the run must fail, or '' for each: what dbt has built is built.
+    """
+    lines: list[str] = []
+    failure = ""
+    try:
+        if nodes is not None and registers() and not os.environ.get(LANDED_VARIABLE):
+            from tidemark.aws import catalog
+
+            catalog.AtEnd(nodes).register(session.get(), lines.append)
+    except TidemarkError as error:
+        failure = str(error).strip()
+    finally:
+        _lease.close()
+    return "\n".join(lines), failure
 
 
 def landing_failure(name: str) -> str:

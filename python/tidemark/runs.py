@@ -1,12 +1,14 @@
 """`tidemark run`: land what is new, build what depends on it, remember what was built."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tidemark import dbt, landing, lease, ledger, outcome, report, session, storage
+from tidemark import dbt, hook, landing, lease, ledger, outcome, report, session, storage
+from tidemark.aws import catalog
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
 from tidemark.landing import Landed
@@ -30,7 +32,8 @@ def run(
     good by the next. A changed project is built as a whole, without what only concerns feeds of
     which no file has ever landed; `build_all` builds that, too.
     `replay` names tables whose files with open dead letters are read again; none means all.
-    Raises TablesFailedError, after the others are done, when tables could not be landed.
+    Raises TablesFailedError, after the others are done, when tables could not be landed. With
+    TIDEMARK_CATALOG tables are registered at the end, and what goes wrong there is raised then.
     """
     run_id = landing.new_run_id()
 
@@ -42,9 +45,46 @@ def run(
             lines.append(text)
 
         manifest = dbt.parse()
+        registration = _registration(manifest)
         spark = session.get()
-        with lease.held(spark):
-            return _run(spark, manifest, run_id, tell, build, build_all, quiet, replay)
+        with lease.held(spark), _registered(spark, registration, tell):
+            landed, has_built = _run(spark, manifest, run_id, tell, build, build_all, quiet, replay)
+            if registration:
+                registration.was_idle = not has_built and not any(each.is_new for each in landed)
+            failed = [each.feed.name for each in landed if each.failure]
+            if failed:
+                names = ", ".join(failed)
+                text = f"{len(failed)} of {len(landed)} tables failed, see above: {names}."
+                report.log(run_id, text)
+                raise TablesFailedError(text)
+        return landed
+
+
+def _registration(manifest: Any) -> catalog.AtEnd | None:
+    """What registers the tables at the end, None where nothing does. Raises ConfigError."""
+    if not hook.registers():
+        return None
+    registration = catalog.AtEnd(dbt.nodes(manifest))
+    catalog.begin()
+    return registration
+
+
+@contextmanager
+def _registered(
+    spark: SparkSession, registration: catalog.AtEnd | None, tell: Callable[[str], None]
+) -> Iterator[None]:
+    """Whatever becomes of the run in here, its tables are registered, and both failures told."""
+    try:
+        yield
+    except TidemarkError as error:
+        if registration:
+            try:
+                registration.register(spark, tell)
+            except TidemarkError as other:
+                raise type(error)(f"{error}\n{other}") from error
+        raise
+    if registration:
+        registration.register(spark, tell)
 
 
 def _run(
@@ -56,7 +96,8 @@ def _run(
     build_all: bool,
     quiet: bool,
     replay: Sequence[str] | None,
-) -> list[Landed]:
+) -> tuple[list[Landed], bool]:
+    """Land and build; gives what landed, and whether anything was built."""
     feeds = dbt.feeds(manifest)
     tell(f"Run {run_id}")
     if replay is not None:
@@ -70,13 +111,10 @@ def _run(
     for remark in report.remarks(landed):
         tell(remark)
     failed = [entry.feed.name for entry in landed if entry.failure]
-    if build:
-        _build(spark, manifest, feeds, failed, run_id, tell, build_all=build_all, quiet=quiet)
-    if failed:
-        text = f"{len(failed)} of {len(feeds)} tables failed, see above: {', '.join(failed)}."
-        report.log(run_id, text)
-        raise TablesFailedError(text)
-    return landed
+    has_built = build and _build(
+        spark, manifest, feeds, failed, run_id, tell, build_all=build_all, quiet=quiet
+    )
+    return landed, has_built
 
 
 def _build(
@@ -89,8 +127,8 @@ def _build(
     *,
     build_all: bool,
     quiet: bool,
-) -> None:
-    """Build what is due, but not what depends on tables that failed to land."""
+) -> bool:
+    """Build what is due, but not what depends on tables that failed to land; tells if any was."""
     project = dbt.fingerprint(manifest)
     newest = _newest_loads(spark)
     loads, first, changed = _pending(spark, feeds, newest, project)
@@ -109,10 +147,12 @@ def _build(
         dbt.build(run_id, select=sorted(select), exclude=exclude, quiet=quiet)
     else:
         tell("Nothing to build: every table has its newest load.")
-    if changed or build_all or loads:
+    is_due = bool(changed or build_all or loads)
+    if is_due:
         _remember(
             spark, [feed for feed in feeds if feed.name not in failed], newest, project, run_id
         )
+    return is_due
 
 
 def _ask_to_replay(

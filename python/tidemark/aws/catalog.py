@@ -1,0 +1,330 @@
+"""Registers the lake's Delta tables in AWS Glue's Data Catalog, where Athena looks for them."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from tidemark import aws, paths, s3, session
+from tidemark.aws import glue_table, lake_formation
+from tidemark.aws.declared import Declared, tables
+from tidemark.errors import ConfigError, TidemarkError
+
+PREFIX_VARIABLE = "TIDEMARK_CATALOG_PREFIX"
+# A parameter of the table: the tags and grants that were given from here.
+_GIVEN = "tidemark.lake_formation"
+# So many names are told; counts have all.
+_SOME = 10
+
+
+class CatalogError(TidemarkError):
+    """Tables could not be registered; the others are."""
+
+
+@dataclass
+class Outcome:
+    """What became of the tables, by their names; `digests` are of those that are as they should."""
+
+    new: list[str] = field(default_factory=list)
+    refreshed: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    views: list[str] = field(default_factory=list)
+    not_delta: list[str] = field(default_factory=list)
+    not_on_s3: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """What is new in the Data Catalog, and what stays in Lake Formation."""
+        found = []
+        if self.new or self.refreshed:
+            counts = f"{len(self.new)} tables are new, {len(self.refreshed)} are refreshed"
+            found.append(f"Data Catalog: {counts}: {_some([*self.new, *self.refreshed])}.")
+        return [*found, *self.remarks]
+
+    def require_success(self) -> None:
+        """Raise CatalogError, a sentence for each problem, when there are some."""
+        problems = list(self.problems)
+        if self.not_on_s3:
+            problems.append(
+                "Athena reaches S3 alone, and these are elsewhere: "
+                f"{_some(self.not_on_s3)}; set TIDEMARK_WAREHOUSE to s3a://bucket/folder."
+            )
+        if problems:
+            more = [f"And {len(problems) - _SOME} more."] if len(problems) > _SOME else []
+            what = "The Data Catalog does not have every table as it is here."
+            raise CatalogError("\n".join([what, *problems[:_SOME], *more]))
+
+
+def register(
+    spark: SparkSession, nodes: Iterable[Mapping[str, Any]], say: Callable[[str], None]
+) -> None:
+    """Register every table that dbt's nodes and sources name, whatever was registered before.
+
+    Raises ConfigError when they are declared wrongly, AwsError when AWS cannot be reached, and
+    CatalogError, after all others are registered, when some tables are not.
+    """
+    at_end = AtEnd(nodes)
+    found = Registration(spark, at_end.tables, {}).done()
+    at_end.remember(found)
+    for line in found.lines():
+        say(line)
+    say(f"{len(found.unchanged)} tables were registered as they are.")
+    if found.views:
+        say(f"Passed over, because Athena cannot run Spark's views: {_some(found.views)}.")
+    if found.not_delta:
+        say(f"Passed over, because they are not Delta tables: {_some(found.not_delta)}.")
+    found.require_success()
+
+
+class AtEnd:
+    """What the end of a run registers: what has changed, and what failed to be registered.
+
+    `was_idle` may be set when the run has changed no table.
+    """
+
+    def __init__(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        self.tables = tables(nodes)
+        self.was_idle = False
+        place = (prefix(), s3.region(), os.environ.get("AWS_ENDPOINT_URL", ""))
+        said = [
+            (each.full_name, each.description, dict(each.columns), sorted(each.access.entries()))
+            for each in self.tables
+        ]
+        self._identity = _digest([place, said])
+        known = _remembered()
+        self._known = known if known.get("as") == self._identity else {}
+
+    def register(self, spark: SparkSession, say: Callable[[str], None]) -> None:
+        """Register; says what is new. Raises CatalogError or AwsError, after all that it could."""
+        if self.was_idle and self._known.get("is_complete"):
+            _remember(self._known)
+            return
+        found = Registration(spark, self.tables, self._known.get("digests", {})).done()
+        self.remember(found)
+        for line in found.lines():
+            say(line)
+        found.require_success()
+
+    def remember(self, found: Outcome) -> None:
+        """Write down what is registered: the next run need not ask AWS for it."""
+        is_complete = not found.problems and not found.not_on_s3
+        _remember({"as": self._identity, "is_complete": is_complete, "digests": found.digests})
+
+
+def begin() -> None:
+    """A run begins: if it does not come to its end, the next one registers what it changed."""
+    _remember({**_remembered(), "is_complete": False})
+
+
+def prefix() -> str:
+    """What the databases' names begin with. Raises ConfigError when Glue would not take it."""
+    found = os.environ.get(PREFIX_VARIABLE, "")
+    if not re.fullmatch(r"[a-z0-9_]*", found):
+        raise ConfigError(
+            f"{PREFIX_VARIABLE} is '{found}': use lower-case letters, digits and _ alone."
+        )
+    return found
+
+
+class Registration:
+    """One round over all tables; `known` are digests of those that are registered."""
+
+    def __init__(
+        self, spark: SparkSession, declared: Iterable[Declared], known: Mapping[str, str]
+    ) -> None:
+        self._spark = spark
+        self._declared = list(declared)
+        self._known = known
+        self._prefix = prefix()
+        self._outcome = Outcome()
+        self._databases: dict[str, str] = {}
+        self._permissions: lake_formation.Permissions | None = None
+        self._glue: Any = None
+
+    def done(self) -> Outcome:
+        """Register; gives what became of each table."""
+        there = self._there()
+        # Each is a short wait for Spark.
+        with ThreadPoolExecutor(max_workers=4) as side_by_side:
+            schemas = list(side_by_side.map(self._schema, there))
+        for table, schema in zip(there, schemas, strict=True):
+            if schema is None:
+                continue
+            digest = _digest([schema.json()])
+            if self._known.get(table.full_name) == digest:
+                self._outcome.unchanged.append(table.full_name)
+                self._outcome.digests[table.full_name] = digest
+                continue
+            try:
+                if self._register(table, schema):
+                    self._outcome.digests[table.full_name] = digest
+            except (aws.AwsError, glue_table.RefusedError) as error:
+                # Nothing that is asked next would be answered.
+                if isinstance(error.__cause__, BotoCoreError):
+                    raise
+                if str(error) not in self._outcome.problems:
+                    self._outcome.problems.append(str(error))
+            except PySparkException as error:
+                self._cannot_read(table, error)
+        return self._outcome
+
+    def _there(self) -> list[Declared]:
+        """The declared tables that Spark has; views are passed over."""
+        schemas = {row[0].lower() for row in self._spark.sql("show schemas").collect()}
+        names, views = set(), set()
+        for schema in {each.schema.lower() for each in self._declared} & schemas:
+            for row in self._spark.sql(f"show tables in `{schema}`").collect():
+                if not row.isTemporary:
+                    names.add(f"{schema}.{row.tableName}".lower())
+            for row in self._spark.sql(f"show views in `{schema}`").collect():
+                views.add(f"{schema}.{row.viewName}".lower())
+        found = [each for each in self._declared if each.full_name.lower() in names]
+        self._outcome.views = [each.full_name for each in found if each.full_name.lower() in views]
+        return [each for each in found if each.full_name.lower() not in views]
+
+    def _schema(self, table: Declared) -> StructType | None:
+        try:
+            return self._spark.table(table.relation).schema
+        except PySparkException as error:
+            self._cannot_read(table, error)
+            return None
+
+    def _cannot_read(self, table: Declared, error: PySparkException) -> None:
+        why = session.readable(error)
+        self._outcome.problems.append(f"{table.full_name}: Spark cannot read it: {why}")
+
+    def _register(self, declared: Declared, schema: StructType) -> bool:
+        (detail,) = self._spark.sql(f"describe detail {declared.relation}").collect()
+        if detail["format"] != "delta":
+            self._outcome.not_delta.append(declared.full_name)
+            return True
+        if not glue_table.athena_location(detail["location"]):
+            self._outcome.not_on_s3.append(declared.full_name)
+            return False
+        table = glue_table.Table(
+            full_name=declared.full_name,
+            database=f"{self._prefix}{declared.schema}".lower(),
+            name=declared.name,
+            location=detail["location"],
+            schema=schema,
+            partitions=detail["partitionColumns"],
+            description=declared.description or detail["description"] or "",
+            columns=declared.columns,
+        )
+        self._write(table, declared.access)
+        return True
+
+    def _write(self, table: glue_table.Table, access: lake_formation.Access) -> None:
+        database, name = table.database, table.name.lower()
+        what = f"The Data Catalog, {database}.{name}"
+        there = self._database(database) and _or_none(
+            what, self._client().get_table, DatabaseName=database, Name=name
+        )
+        current = self._input(there["Table"]) if there else {}
+        earlier = lake_formation.entries_of(current.get("Parameters", {}).get(_GIVEN, ""))
+        if there:
+            _require_ours(table, current)
+            table_input = glue_table.refreshed(table, current)
+        else:
+            table_input = glue_table.fresh(table)
+        if given := access.entries() | earlier:
+            table_input["Parameters"][_GIVEN] = lake_formation.as_text(given)
+        with aws.asking(what):
+            if not there:
+                self._client().create_table(DatabaseName=database, TableInput=table_input)
+                self._outcome.new.append(table.full_name)
+            elif table_input != current:
+                # Each version is kept otherwise, and there is a quota of them.
+                self._client().update_table(
+                    DatabaseName=database, TableInput=table_input, SkipArchive=True
+                )
+                self._outcome.refreshed.append(table.full_name)
+            else:
+                self._outcome.unchanged.append(table.full_name)
+        if given:
+            self._permissions = self._permissions or lake_formation.Permissions()
+            columns = {each.name.lower() for each in table.schema.fields}
+            place = lake_formation.Place(database, name, columns)
+            self._outcome.remarks += self._permissions.give(place, access, earlier)
+
+    def _database(self, name: str) -> bool:
+        """Whether the database was there; else it is created."""
+        if name not in self._databases:
+            what = f"The Data Catalog, database {name}"
+            found = _or_none(what, self._client().get_database, Name=name)
+            if found is None:
+                with aws.asking(what):
+                    self._client().create_database(DatabaseInput={"Name": name})
+            self._databases[name] = "there" if found else "new"
+        return self._databases[name] == "there"
+
+    def _client(self) -> Any:
+        self._glue = self._glue or aws.client("glue")
+        return self._glue
+
+    def _input(self, there: Mapping[str, Any]) -> dict[str, Any]:
+        """Of what Glue gives, what it takes."""
+        taken = self._client().meta.service_model.shape_for("TableInput").members
+        return {key: value for key, value in there.items() if key in taken}
+
+
+def _require_ours(table: glue_table.Table, there: Mapping[str, Any]) -> None:
+    theirs = glue_table.location_of(there)
+    ours = glue_table.athena_location(table.location)
+    if theirs != ours:
+        raise glue_table.RefusedError(
+            f"{table.full_name} is in the Data Catalog already, at {theirs or 'no place on S3'}, "
+            f"and this lake's is at {ours}: if it is another lake's, set {PREFIX_VARIABLE}, else "
+            "delete the entry there."
+        )
+
+
+def _or_none(what: str, call: Callable[..., Any], **arguments: str) -> Any:
+    """What Glue answers, or None when it has no such thing."""
+    try:
+        with aws.asking(what):
+            return call(**arguments)
+    except aws.AwsError as error:
+        if isinstance(error.__cause__, Exception) and (
+            aws.code(error.__cause__) == "EntityNotFoundException"
+        ):
+            return None
+        raise
+
+
+def _remembered() -> dict[str, Any]:
+    try:
+        return dict(json.loads(_memory().read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _remember(what: Mapping[str, Any]) -> None:
+    paths.lake_dir().mkdir(parents=True, exist_ok=True)
+    _memory().write_text(json.dumps(what))
+
+
+def _memory() -> Path:
+    return paths.lake_dir() / "registered.json"
+
+
+def _digest(what: Any) -> str:
+    text = json.dumps(what, default=str, sort_keys=True)
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
+    return f"{', '.join(names[:_SOME])}{more}"

@@ -1,0 +1,76 @@
+"""What the dbt project says of each table that the Data Catalog is to have."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidemark.aws import lake_formation
+from tidemark.errors import ConfigError
+
+_IN_SPARK = ("model", "seed", "snapshot", "source")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A model, snapshot, seed or source; the columns' names are in lower case."""
+
+    schema: str
+    name: str
+    file: str
+    description: str
+    columns: Mapping[str, str]
+    access: lake_formation.Access
+
+    @property
+    def full_name(self) -> str:
+        """Schema and name, as people write them."""
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def relation(self) -> str:
+        """Schema and name, as Spark takes them whatever they are."""
+        return f"`{self.schema}`.`{self.name}`"
+
+
+def tables(nodes: Iterable[Mapping[str, Any]]) -> list[Declared]:
+    """The tables that dbt's nodes and sources name, each once, without those left out.
+
+    Raises ConfigError, naming every problem, when what they say of Lake Formation is wrong.
+    """
+    found: dict[str, Declared] = {}
+    problems = []
+    for node in nodes:
+        if node["resource_type"] not in _IN_SPARK or _meta(node).get("catalog") is False:
+            continue
+        try:
+            table = _declared(node)
+        except ConfigError as error:
+            problems.append(str(error))
+            continue
+        found.setdefault(table.full_name.lower(), table)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return [found[name] for name in sorted(found)]
+
+
+def _declared(node: Mapping[str, Any]) -> Declared:
+    name = node.get("identifier") or node.get("alias") or node["name"]
+    file = str(node.get("patch_path") or node["original_file_path"]).partition("://")
+    columns = node.get("columns", {})
+    return Declared(
+        schema=node["schema"],
+        name=name,
+        file=file[2] or file[0],
+        description=node.get("description", ""),
+        columns={key.lower(): each.get("description", "") for key, each in columns.items()},
+        access=lake_formation.declared(
+            f"{file[2] or file[0]}, {node['name']}",
+            _meta(node).get("lake_formation"),
+            {key.lower(): _meta(each).get("lake_formation") for key, each in columns.items()},
+        ),
+    )
+
+
+def _meta(part: Mapping[str, Any]) -> dict[str, Any]:
+    """The `meta` of a node or a column; that below `config` counts for more."""
+    return {**(part.get("meta") or {}), **((part.get("config") or {}).get("meta") or {})}
