@@ -527,6 +527,23 @@ def test_two_rules_for_one_name_are_a_doubt(place: Place) -> None:
     assert "# TODO" in place.text("s")
 
 
+def test_what_only_the_task_can_say_of_a_column(place: Place) -> None:
+    rules = [
+        include("s", "t"),
+        key("id"),
+        transform("column", "add-column", "seq", more=SEQUENCE),
+    ]
+    settings = {"AddColumnName": True, "UseCsvNoSupValue": True, "CsvNoSupValue": "~"}
+    place.land("s/t/LOAD00000001.csv", "id,size,seq\n1,5,\n")
+    # Digits, but no number; and a text that stands for what is not there.
+    change = f"Op,id,size,seq\nU,1,~,{'1' * 35}\n"
+    place.land("s/t/20260401-134119166.csv", change)
+    place.of_files(rules, **settings)
+    found = place.tables("s")["t"]
+    assert found["columns"] == {"id": "bigint", "size": "bigint", "seq": "string"}
+    assert (found["sequence"], found["unavailable_value"]) == ("seq", "~")
+
+
 def test_tables_that_cannot_be_are_left_with_the_reason(place: Place, aws: AwsServer) -> None:
     rules = [include("s", "%"), include("s", "absent"), transform("table", "rename", "one")]
     known = [counted("s", name) for name in ("a", "b", "c")]
