@@ -23,6 +23,7 @@ PYTEST := $(BIN)/python -m pytest
 CORE := $(addprefix tests/, python $(addprefix functional/test_, convergence.py drift.py snapshots.py \
   landing.py::test_bad_rows_are_dead_letters_and_the_good_ones_land \
   landing.py::test_odd_file_names_are_read domains.py::test_films_get_a_column_while_they_change \
+  job.py::test_a_job_lands_builds_tells_and_fails_with_the_tables \
   dbt_expectations.py::test_counts_are_the_known_ones))
 
 help: ## List the commands
@@ -67,7 +68,7 @@ test: $(CHECKED) ## Lint, then the tests that protect users most
 	@$(PYTEST) -m 'not slow'
 
 test-core: setup ## A few minutes of them; CI's share on Spark 3.5
-	@TIDEMARK_CASES=20 TIDEMARK_BATCHES=2 $(PYTEST) $(CORE)
+	@TIDEMARK_CASES=20 TIDEMARK_BATCHES=2 $(PYTEST) -m 'not slow' $(CORE)
 
 test-all: $(CHECKED) ## All tests, the slow ones included
 	@TIDEMARK_CASES=3000 $(PYTEST)
