@@ -58,7 +58,7 @@ class _GlueSession:
         self.names["print"] = functools.partial(print, file=printed)
         try:
             exec(compile(code, "<statement>", "exec"), self.names)
-            output = {"Status": "ok"}
+            output: dict[str, Any] = {"Status": "ok"}
         except Exception as error:
             output = {
                 "Status": "error",
@@ -78,17 +78,11 @@ class _GlueSession:
 
 @dataclass
 class GlueServer:
-    """What was asked: the `arguments` of each session, and the `code` of all statements."""
+    """The sessions that were asked for, and the `arguments` of each, by name."""
 
     spark: SparkSession
     sessions: dict[str, _GlueSession] = field(default_factory=dict)
     arguments: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    @property
-    def code(self) -> list[str]:
-        return [
-            done.result()["Code"] for each in self.sessions.values() for done in each.statements
-        ]
 
     def create(self, name: str, arguments: dict[str, str]) -> None:
         self.sessions[name] = _GlueSession(self.spark, arguments)
