@@ -38,6 +38,9 @@ PINNED = {
     "dbt.adapters.glue.gluedbapi.cursor.GlueCursor.fetchall": (
         "42214e053535f553a8268f8659a9d1bd5f8dbe05a94cbd9f70cfb6d611d30853"
     ),
+    "dbt.adapters.glue.impl.GlueAdapter.get_catalog": (
+        "eff87c030ef0ce158a8bd1e4e8709f1ccf031a88f1cf16d621376cc7dbbd59cd"
+    ),
     "dbt.adapters.glue.impl.GlueAdapter.get_columns_in_relation": (
         "4be6ee5fa572babb82e420203f446a4fa50a323d49768597e2064b41362b44e9"
     ),

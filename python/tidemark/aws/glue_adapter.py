@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from dbt.adapters.factory import FACTORY
 from dbt.adapters.glue.gluedbapi.cursor import GlueCursor
 from dbt.adapters.glue.impl import GlueAdapter
+from dbt_common.clients.agate_helper import table_from_data_flat
 from dbt_common.exceptions import DbtRuntimeError
 
 from tidemark import aws
@@ -92,6 +93,27 @@ def _get_columns_in_relation(self: GlueAdapter, relation: Any) -> list[Any]:
     return columns
 
 
+_CATALOG = (
+    *("table_database", "table_schema", "table_name", "table_type", "table_comment"),
+    *("table_owner", "column_name", "column_index", "column_type", "column_comment"),
+)
+
+
+def _get_catalog(self: GlueAdapter, relation_configs: Any, used_schemas: Any) -> Any:
+    """Replaces GlueAdapter.get_catalog.
+
+    dbt-glue looks into one schema, which it takes for the database: dbt finds none of its tables.
+    """
+    rows = []
+    for _, schema in sorted(used_schemas, key=str):
+        for relation in self.list_relations_without_caching(self.Relation.create(schema=schema)):
+            for number, column in enumerate(self.get_columns_in_relation(relation)):
+                place = (None, schema, relation.identifier, relation.type, None, None)
+                row = (*place, column.column, number, column.dtype, None)
+                rows.append(dict(zip(_CATALOG, row, strict=True)))
+    return table_from_data_flat(rows, list(_CATALOG)), []
+
+
 def install(literal: Callable[[Any], str]) -> None:
     """Put the replacements in place; `literal` writes a seed's value as SQL."""
     _literals[:] = [literal]
@@ -99,6 +121,7 @@ def install(literal: Callable[[Any], str]) -> None:
     GlueCursor.fetchall = _fetchall
     GlueAdapter.get_relation = _get_relation
     GlueAdapter.get_columns_in_relation = _get_columns_in_relation
+    GlueAdapter.get_catalog = _get_catalog
     # Its macros ignore `on_schema_change`, `tblproperties` and our merge conditions: without them
     # dbt uses those of dbt-spark and ours, as on every other target.
     place = Path(__file__).parent / "dbt_glue"
