@@ -45,6 +45,11 @@ $(VENV)/ready: $(LOCK) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
+# For the target `glue`; its own requirements name another dbt-core than ours, hence --no-deps.
+$(VENV)/glue-ready: aws/dbt-glue.lock $(VENV)/ready
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
+
 demo: setup ## Two days of sample changes become tables
 	@$(BIN)/tidemark demo
 
@@ -64,13 +69,13 @@ lint: setup ## Check style and types: SQL, Python, YAML
 	@$(BIN)/python -m tests.lint
 	@TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1 models tests/singular
 
-test: $(CHECKED) ## Lint, then the tests that protect users most
+test: $(CHECKED) $(VENV)/glue-ready ## Lint, then the tests that protect users most
 	@$(PYTEST) -m 'not slow'
 
 test-core: setup ## A few minutes of them; CI's share on Spark 3.5
 	@TIDEMARK_CASES=20 TIDEMARK_BATCHES=2 $(PYTEST) -m 'not slow' $(CORE)
 
-test-all: $(CHECKED) ## All tests, the slow ones included
+test-all: $(CHECKED) $(VENV)/glue-ready ## All tests, the slow ones included
 	@TIDEMARK_CASES=3000 $(PYTEST)
 
 bench: setup ## Measure against a hand-written Spark job, side by side

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from importlib.util import find_spec
 from typing import Any
 
 import dbt.adapters.spark.connections as spark_connections
@@ -372,6 +373,10 @@ def _install() -> None:
     }
     if _get_message:
         CapturedException.getMessage = _message  # type: ignore[method-assign]
+    if find_spec("dbt.adapters.glue"):
+        from tidemark.aws import glue_adapter
+
+        glue_adapter.install(lambda value: _literal(spark_session.SessionConnectionWrapper, value))
 
 
 _install()

@@ -33,7 +33,8 @@
         ) -%}
     {%- endif -%}
 
-    {%- set failure = adapter.landing_failure(source_name ~ '.' ~ table_name) -%}
+    {#- dbt-glue cannot land. -#}
+    {%- set failure = adapter.landing_failure(source_name ~ '.' ~ table_name) if target.type == 'spark' -%}
     {%- if failure -%}
         {%- do exceptions.raise_compiler_error(
             source_name ~ "." ~ table_name ~ " could not be landed, so it was not built: " ~ failure

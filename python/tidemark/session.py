@@ -99,8 +99,9 @@ def get() -> SparkSession:
     A host that runs a session already (a Glue job, a notebook) keeps its own. On the target
     `thrift` it is one over Spark Connect.
     Raises SetupError without Java or jars, or when the remote Spark does not answer,
-    LakeBusyError while another process has the lake.
+    LakeBusyError while another process has the lake, ConfigError on the target `glue`.
     """
+    targets.require_spark()
     with _one_thread:
         if is_remote():
             if not _remote:

@@ -17,9 +17,21 @@ _told: list[str] = []
 
 
 def use(name: str) -> None:
-    """Work on this target from now on, as dbt's `--target` does. Raises ConfigError for none."""
+    """Work on this target from now on, as dbt's `--target` does.
+
+    Raises ConfigError when there is none, or none that Tidemark's own commands can work on.
+    """
     os.environ[TARGET_VARIABLE] = name
-    method()
+    require_spark()
+
+
+def require_spark() -> None:
+    """Raises ConfigError on a target of dbt-glue: only dbt reaches its Spark."""
+    if method() == "glue":
+        raise ConfigError(
+            "The target glue only builds: run `dbt build --target glue`. Landing is done by the "
+            "Glue job, python/tidemark_job.py; see docs/targets/aws.md."
+        )
 
 
 def use_method(name: str) -> None:
@@ -28,7 +40,10 @@ def use_method(name: str) -> None:
 
 
 def method() -> str:
-    """The target's `method`: `session` (Spark in this process) or `thrift` (a server's)."""
+    """The target's `method`: `session` (Spark in this process) or `thrift` (a server's).
+
+    A target of dbt-glue has none; it is `glue`.
+    """
     return (
         _told[0]
         if _told
@@ -58,7 +73,8 @@ def _method(file: Path, name: str) -> str:
     target = name or _rendered(profile.get("target", "default"))
     if target not in outputs:
         raise ConfigError(f"{file} has no target {target}: use one of {', '.join(outputs)}.")
-    return _rendered(outputs[target].get("method", ""))
+    output = outputs[target]
+    return "glue" if output.get("type") == "glue" else _rendered(output.get("method", ""))
 
 
 def _rendered(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The guard of everything that replaces a part of dbt-core, dbt-spark or PySpark.
+"""The guard of everything that replaces a part of dbt-core, dbt-spark, dbt-glue or PySpark.
 
 The parts are pinned as they were when their replacement was written.
 """
@@ -8,9 +8,10 @@ import hashlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -22,7 +23,30 @@ FILES = sorted((REPO / "macros" / "overrides").glob("*.sql"))
 HELPERS = [file for file in FILES if file.read_text().startswith("{#\n    Helper of: ")]
 OVERRIDES = [file for file in FILES if file not in HELPERS]
 
+# What `make test` installs, and other uses of the project need not have.
+HAS_GLUE = bool(find_spec("dbt.adapters.glue"))
+PLUGIN: dict[ModuleType, Callable[..., None]] = {dbt_tidemark: dbt_tidemark._install}
+if HAS_GLUE:
+    from tidemark.aws import glue_adapter
+
+    PLUGIN[glue_adapter] = glue_adapter.install
+
 PINNED = {
+    "dbt.adapters.glue.gluedbapi.cursor.GlueCursor.execute": (
+        "be9aea9b71137a3be4c9afcd4541f0e5362af11f5f516ea8c7d48ed12d163c94"
+    ),
+    "dbt.adapters.glue.gluedbapi.cursor.GlueCursor.fetchall": (
+        "42214e053535f553a8268f8659a9d1bd5f8dbe05a94cbd9f70cfb6d611d30853"
+    ),
+    "dbt.adapters.glue.impl.GlueAdapter.get_catalog": (
+        "eff87c030ef0ce158a8bd1e4e8709f1ccf031a88f1cf16d621376cc7dbbd59cd"
+    ),
+    "dbt.adapters.glue.impl.GlueAdapter.get_columns_in_relation": (
+        "4be6ee5fa572babb82e420203f446a4fa50a323d49768597e2064b41362b44e9"
+    ),
+    "dbt.adapters.glue.impl.GlueAdapter.get_relation": (
+        "5455c6b7bf66d82d9965182550bdf0386578a983adb1c22651863b89c22544b5"
+    ),
     "dbt.adapters.spark.connections.PyhiveConnectionWrapper.execute": (
         "e8ccd138d2f7f77fe50eef2bbc18bf189e506c5afb10ad2c4add400b41730dd1"
     ),
@@ -100,16 +124,18 @@ def function_in_class(owner: type, name: str) -> str | None:
 
 
 def replaced_functions() -> Iterator[tuple[str, str]]:
-    """Name and original text of what `_install` of dbt_tidemark.py assigns, if it existed."""
-    for statement in ast.walk(ast.parse(inspect.getsource(dbt_tidemark._install))):
-        if not isinstance(statement, ast.Assign):
-            continue
-        (target,) = statement.targets
-        assert isinstance(target, ast.Attribute)
-        owner = eval(ast.unparse(target.value), vars(dbt_tidemark))
-        original = function_in_class(owner, target.attr)
-        if original is not None:
-            yield f"{owner.__module__}.{owner.__qualname__}.{target.attr}", original
+    """Name and original text of what the plugin's modules assign, if it existed."""
+    for module, install in PLUGIN.items():
+        for statement in ast.walk(ast.parse(inspect.getsource(install))):
+            if not isinstance(statement, ast.Assign):
+                continue
+            (target,) = statement.targets
+            if not isinstance(target, ast.Attribute):
+                continue
+            owner = eval(ast.unparse(target.value), vars(module))
+            original = function_in_class(owner, target.attr) if inspect.isclass(owner) else None
+            if original is not None:
+                yield f"{owner.__module__}.{owner.__qualname__}.{target.attr}", original
 
 
 def installed_macro(name: str) -> str:
@@ -155,7 +181,8 @@ MACROS = dict(replaced_macros())
 def test_a_replaced_part_is_as_it_was_when_it_was_replaced(part: str) -> None:
     original = FUNCTIONS.get(part) or MACROS[part]
     file = part.replace("default__", "spark__")
-    ours = f"macros/overrides/{file}.sql" if part in MACROS else "python/dbt_tidemark.py"
+    plugin = "tidemark/aws/glue_adapter.py" if ".glue." in part else "dbt_tidemark.py"
+    ours = f"macros/overrides/{file}.sql" if part in MACROS else f"python/{plugin}"
     if digest(original) != PINNED.get(part):
         pytest.fail(
             f"{part} is not what it was when {ours} replaced it. Compare the two: what is new "
@@ -180,6 +207,8 @@ def test_every_pin_is_of_a_part_that_is_replaced() -> None:
     lacking = set()
     if spark_line.name() == "3.5":
         lacking.add("pyspark.errors.exceptions.captured.CapturedException.getMessage")
+    if not HAS_GLUE:
+        lacking.update(name for name in PINNED if ".glue." in name)
     assert set(PINNED) - lacking == {*FUNCTIONS, *MACROS}
 
 
