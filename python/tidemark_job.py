@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidemark import cli, outcome, session, targets
+from tidemark import cli, landing, outcome, session, targets
 from tidemark.aws import storage
 from tidemark.errors import ConfigError, TidemarkError
 
@@ -45,10 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name, (variable, _) in _VARIABLES.items()
             if (value := getattr(options, name))
         }
-        variables["DBT_PROJECT_DIR"] = str(_project(options.project, folder))
+        run_id = options.run_id or options.JOB_RUN_ID or landing.new_run_id()
+        variables["TIDEMARK_RUN_ID"] = run_id
         # A job has a folder for its logs; the lake's tables are the warehouse's.
-        variables.setdefault("TIDEMARK_LAKE", os.environ.get("TIDEMARK_LAKE", str(folder / "lake")))
+        variables["TIDEMARK_LAKE"] = os.environ.get("TIDEMARK_LAKE", str(folder / "lake"))
         until_the_end.enter_context(_environment(variables))
+        until_the_end.enter_context(outcome.published(run_id))
+        project = {"DBT_PROJECT_DIR": str(_project(options.project, folder))}
+        until_the_end.enter_context(_environment(project))
         if targets.method() != "session":
             raise ConfigError(
                 "The job works in its own session, so on a target with method session: use "
@@ -58,10 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.warehouse:
             builder = builder.config("spark.sql.warehouse.dir", options.warehouse)
         spark = builder.getOrCreate()
-        run_id = options.run_id or options.JOB_RUN_ID or os.environ.get("TIDEMARK_RUN_ID")
-        # By Spark's own id the run is found in the cluster's logs.
-        run_id = run_id or spark.conf.get("spark.app.id")
-        until_the_end.enter_context(_environment({"TIDEMARK_RUN_ID": str(run_id)}))
+        there = str(spark.conf.get("spark.sql.warehouse.dir"))
+        if options.warehouse and there.rstrip("/") != _as_uri(options.warehouse).rstrip("/"):
+            raise ConfigError(
+                f"--warehouse {options.warehouse}: the host has a session already, whose "
+                f"spark.sql.warehouse.dir is {there}: set it where the session is made."
+            )
         until_the_end.enter_context(_settings(spark))
         cli.perform(shlex.split(options.command))
 
@@ -72,7 +78,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--project", help="the folder of dbt_project.yml, or its zip, also on S3 (needed)"
     )
     parser.add_argument("--command", default="run", help="one of tidemark's (default: run)")
-    parser.add_argument("--run-id", help="default: the job run's id of Glue, else of Spark")
+    parser.add_argument("--run-id", help="default: that of Glue's job run, else made up")
     parser.add_argument("--JOB_RUN_ID", help=argparse.SUPPRESS)
     for name, (variable, what) in _VARIABLES.items():
         parser.add_argument(f"--{name}", help=f"{what} ({variable})")
@@ -84,6 +90,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
             "s3://bucket/tidemark/project.zip."
         )
     return options
+
+
+def _as_uri(place: str) -> str:
+    """A place as Spark has it in its settings."""
+    return place if "://" in place else f"file:{Path(place).absolute()}"
 
 
 def _project(place: str, folder: Path) -> Path:

@@ -14,7 +14,8 @@ os.environ.setdefault("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
 
 from pyspark.sql import SparkSession  # noqa: E402 - the lake's place must be known first
 
-from tests import aws_server  # noqa: E402
+from tests import aws_server, s3_server  # noqa: E402
+from tests.free_port import free_port  # noqa: E402
 from tests.project import REPO, Project  # noqa: E402
 
 
@@ -25,15 +26,24 @@ def _remove_the_lake() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> SparkSession:
+def port_of_s3_tables() -> int:
+    """Where an S3 server with the bucket `tables` may be started, for schemas that are there."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def spark(port_of_s3_tables: int) -> SparkSession:
     """The embedded session that all tests and all their dbt runs share."""
     import dbt_tidemark  # noqa: F401 - what dbt would import by itself
     from tidemark import jars, session
 
     with pytest.MonkeyPatch.context() as patched:
-        # So that the session can reach the S3 server of test_s3.py.
+        # So that the session can reach the S3 servers of tests.
         patched.setenv("TIDEMARK_LANDING", "s3a://tests")
         jars.install()
+        more = s3_server.settings_of_bucket("tables", port_of_s3_tables)
+        settings = {**session.settings(), **more}
+        patched.setattr(session, "settings", lambda: settings)
         return session.get()
 
 

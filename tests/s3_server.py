@@ -82,11 +82,23 @@ class S3Server:
         )
 
 
+def settings_of_bucket(bucket: str, port: int) -> dict[str, str]:
+    """What Spark must be told at its start for one bucket, on a server that comes later.
+
+    The metastore's part of Spark reads its settings once.
+    """
+    settings = S3Server(f"127.0.0.1:{port}", Path()).settings
+    return {
+        f"spark.hadoop.fs.s3a.bucket.{bucket}.{name.removeprefix('fs.s3a.')}": value
+        for name, value in settings.items()
+    }
+
+
 @contextmanager
-def running() -> Iterator[S3Server]:
-    """A server on a free port, for as long as the context lasts."""
+def running(port: int | None = None) -> Iterator[S3Server]:
+    """A server on this port, or a free one, for as long as the context lasts."""
     class_path = os.pathsep.join(str(jar) for jar in jars.install([LOCK]))
-    port = free_port()
+    port = port or free_port()
     with tempfile.TemporaryDirectory(prefix="tidemark-s3-") as folder:
         settings, log, requests = (
             Path(folder, name) for name in ("s3proxy.conf", "log", "requests")

@@ -1,10 +1,11 @@
 """What a job needs of this project, in one folder, for S3: see docs/targets/aws.md."""
 
+import os
 import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -16,9 +17,15 @@ from tidemark.aws import storage
 
 # Of the project: what dbt and landing read. Whatever else stands in its folder stays there.
 _PROJECT = (
-    *("dbt_project.yml", "packages.yml", "package-lock.yml", "profiles.yml", "profiles"),
-    "dbt_packages",
+    *("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml", "selectors.yml"),
+    *(".dbtignore", "profiles.yml", "profiles", "dbt_packages"),
 )
+_FOLDERS = {
+    **{"model": "models", "macro": "macros", "snapshot": "snapshots", "seed": "seeds"},
+    **{"analysis": "analyses", "docs": "docs", "function": "functions", "test": "tests"},
+}
+# dbt's own among the tests; this package's are Python, with thousands of small files.
+_OF_DBT = (".sql", ".yml", ".yaml", ".md", ".csv")
 # What the package imports. A job brings no PySpark: it would take the place of the host's.
 _MODULES = (
     *("dbt-core", "dbt-spark[PyHive]", "pandas", "pyarrow", "fastavro", "cramjam", "boto3"),
@@ -48,16 +55,14 @@ def make(place: str) -> list[str]:
 
 def _written(folder: Path) -> list[Path]:
     package, project = Path(__file__).parent, paths.project_dir()
-    names = yaml.safe_load((project / "dbt_project.yml").read_text())
-    kinds = {"model": "models", "macro": "macros", "snapshot": "snapshots", "seed": "seeds"}
-    own = [each for kind in kinds for each in names.get(f"{kind}-paths", [kinds[kind]])]
-    # dbt's tests are of SQL; the others, of this package, are many.
-    tests = [
-        str(file.relative_to(project))
-        for each in names.get("test-paths", ["tests"])
-        for file in (project / each).rglob("*.sql")
-    ]
-    _zip(folder / "project.zip", project, [*_PROJECT, *own, *tests])
+    settings = yaml.safe_load((project / "dbt_project.yml").read_text())
+    own = {
+        name: kind
+        for kind, usual in _FOLDERS.items()
+        for name in settings.get(f"{kind}-paths", [usual])
+    }
+    of_tests = [name for name, kind in own.items() if kind == "test"]
+    _zip(folder / "project.zip", project, [*_PROJECT, *own], of_tests)
     _zip(folder / "tidemark.zip", package.parent, ["tidemark", "dbt_tidemark.py"])
     shutil.copy(package.parent / "tidemark_job.py", folder)
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in sorted(modules())))
@@ -65,13 +70,24 @@ def _written(folder: Path) -> list[Path]:
     return [folder / name for name in order]
 
 
-def _zip(file: Path, root: Path, names: list[str]) -> None:
+def _zip(file: Path, root: Path, names: Sequence[str], of_tests: Collection[str] = ()) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in dict.fromkeys(names):
-            top = root / name
-            for each in sorted(top.rglob("*")) if top.is_dir() else [top]:
-                if each.is_file() and "__pycache__" not in each.parts:
+            for each in _files(root / name):
+                if name not in of_tests or each.suffix in _OF_DBT:
                     archive.write(each, each.relative_to(root))
+
+
+def _files(top: Path) -> list[Path]:
+    """The files below a folder, or the file; dbt makes links of packages that are local."""
+    if top.is_file():
+        return [top]
+    return sorted(
+        Path(folder, name)
+        for folder, _, names in os.walk(top, followlinks=True)
+        for name in names
+        if Path(folder).name != "__pycache__"
+    )
 
 
 def modules() -> Iterator[str]:

@@ -198,11 +198,12 @@ def _as_truncates(files: DataFrame) -> DataFrame:
     )
 
 
-def left_over(found: Collection[LandedFile], confirmed: Collection[str]) -> dict[str, str]:
+def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[str, str]:
     """Load files of an older full load, which was longer, in a folder that was not cleared.
 
     AWS DMS writes a load's files one after the other: one that is much older than a file with a
-    lower number is of another load. Gives the reason of each; someone can confirm that it belongs.
+    lower number is of another load. `found` are all files that are there; those that have `landed`
+    are not asked about again. Gives the reason of each; someone can confirm that it belongs.
     """
     series: dict[tuple[str, str], list[tuple[int, LandedFile]]] = {}
     for file in found:
@@ -212,17 +213,18 @@ def left_over(found: Collection[LandedFile], confirmed: Collection[str]) -> dict
             of_series = series.setdefault((folder, match["part"].upper()), [])
             of_series.append((int(match["counter"], 16), file))
     old = {}
-    for numbered in series.values():
+    for (folder, _), numbered in series.items():
         newest: LandedFile | None = None
         for _, file in sorted(numbered):
             if newest and newest.modified - file.modified > _OF_ONE_LOAD:
                 old[file.path] = (
                     f"it is older than {newest.path}, which comes before it in a full load: left "
-                    f"over from another load? If it belongs to it: tidemark confirm {file.path}"
+                    f"over from another load? If it belongs to it: tidemark confirm {file.path}, "
+                    f"or {folder} for all"
                 )
             elif not newest or file.modified > newest.modified:
                 newest = file
-    return {path: why for path, why in old.items() if path not in confirmed}
+    return {path: why for path, why in old.items() if path not in landed}
 
 
 def in_their_generation(

@@ -184,6 +184,19 @@ def _plan(
     new = [file for file in found or [] if not book.knows(feed, file)]
     if new:
         plans.append(book.plan(feed, new))
+    if feed.format == "dms":
+        left_over = full_loads.left_over(found or [], book.paths(feed))
+        plans = [
+            replace(
+                plan,
+                left_over={
+                    file.path: left_over[file.path]
+                    for file in plan.files
+                    if file.path in left_over and file.path not in plan.confirmed
+                },
+            )
+            for plan in plans
+        ]
     return landed, plans
 
 
@@ -197,9 +210,7 @@ def _carry_out(
 ) -> ledger.Outcome:
     """Land the plan's files under its load id; doing it again after a crash changes nothing."""
     feed = log.with_known_columns(spark, declared)
-    of_others = full_loads.left_over(plan.files, plan.confirmed) if feed.format == "dms" else {}
     refused = {file.path: reason for file in plan.files if (reason := _refusal(feed, file, plan))}
-    refused = {**of_others, **refused}
     readable = [file for file in plan.files if file.path not in refused]
     outcome = ledger.Outcome(set_aside=dict(refused))
     if not readable:
@@ -221,8 +232,7 @@ def _carry_out(
             loads = [file for file in readable if file.kind == "load" and file.path not in refused]
             if loads:
                 is_whole = not any(
-                    file.kind == "load" and file.path in refused and file.path not in of_others
-                    for file in plan.files
+                    file.kind == "load" and file.path in refused for file in plan.files
                 )
                 events = full_loads.in_their_generation(
                     spark, feed, events, loads, plan, is_whole=is_whole
@@ -365,7 +375,7 @@ def _refusal(feed: Feed, file: LandedFile, plan: ledger.Plan) -> str | None:
             return f"the path has no time like {feed.time_in_name} (time_in_name)"
         return f"the name is none that format {feed.format} writes"
     # Spark passes over such a file without a word.
-    return readers.NO_BYTES if file.size == 0 else None
+    return readers.NO_BYTES if file.size == 0 else plan.left_over.get(file.path)
 
 
 def _events(

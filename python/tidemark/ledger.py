@@ -6,7 +6,7 @@ that were refused), `builds` (up to which load dbt has built each table).
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -59,7 +59,8 @@ class Plan:
 
     `confirmed` are the paths that someone has confirmed, `read_before` those of file versions that
     were read before, in `earlier_loads`; `supersedes` tells that older versions were. `gone` are
-    the paths that a run which died has planned, and that are there no longer.
+    the paths that a run which died has planned, and that are there no longer; `left_over` says of
+    load files why they are not of this full load.
     """
 
     load_id: int
@@ -69,6 +70,7 @@ class Plan:
     earlier_loads: frozenset[int] = frozenset()
     supersedes: bool = False
     gone: frozenset[str] = frozenset()
+    left_over: Mapping[str, str] = field(default_factory=dict)
     is_new: bool = True
 
 

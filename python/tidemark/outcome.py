@@ -4,14 +4,15 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidemark import aws, paths
+from tidemark import aws, paths, session
 from tidemark.aws import storage
-from tidemark.errors import TidemarkError
+from tidemark.errors import ConfigError, TidemarkError
 
 ARTIFACTS_VARIABLE = "TIDEMARK_ARTIFACTS"
 NOTIFY_VARIABLE = "TIDEMARK_NOTIFY"
@@ -20,6 +21,8 @@ NOTIFY_VARIABLE = "TIDEMARK_NOTIFY"
 _FILES = ("target/run_results.json", "target/manifest.json", "logs/dbt.log")
 # SNS takes no more: of a subject 100 characters, of a message 256 KiB.
 _SUBJECT, _MESSAGE = 100, 250_000
+# The lines of the run that is being published.
+_outer: list[list[str]] = []
 
 
 @contextmanager
@@ -27,19 +30,26 @@ def published(run_id: str) -> Iterator[list[str]]:
     """However the run in here ends, TIDEMARK_ARTIFACTS gets its files, TIDEMARK_NOTIFY is told.
 
     Gives the list that the run adds its lines to. An error of the run is raised as it was; one of
-    the publishing is raised when the run had none, else printed.
+    the publishing is raised when the run had none, else printed. Within another it does nothing:
+    the outer one, which is the job's, has the last word.
     """
+    if _outer:
+        yield _outer[0]
+        return
     lines: list[str] = []
     began = time.time()
+    _outer.append(lines)
     try:
         yield lines
     except Exception as error:
-        lines.append(str(error))
+        lines.append(str(error) if isinstance(error, TidemarkError) else session.readable(error))
         try:
             _publish(run_id, "failed", lines, began)
         except TidemarkError as second:
             print(f"tidemark: {second}", file=sys.stderr)
         raise
+    finally:
+        _outer.clear()
     _publish(run_id, "succeeded", lines, began)
 
 
@@ -63,23 +73,32 @@ def _copy_artifacts(place: str, run_id: str, how: str, lines: list[str], began: 
     """Copy what this run wrote to the folder of its id below a folder, local or on S3."""
     # An orchestrator's id may hold a slash.
     folder = f"{place}/{re.sub(r'[^A-Za-z0-9._:+=@-]', '_', run_id)}"
-    summary = paths.lake_dir() / "summary.txt"
-    summary.write_text("\n".join([f"Run {run_id} {how}", *lines, ""]))
-    for file in [summary, *(paths.project_dir() / name for name in _FILES)]:
-        # A run that builds nothing leaves those of the one before it.
-        if not file.exists() or file.stat().st_mtime < began - 1:
-            continue
-        if storage.is_on_s3(folder):
-            storage.upload(file, f"{folder}/{file.name}")
-        else:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, folder)
+    with tempfile.TemporaryDirectory(prefix="tidemark-") as scratch:
+        summary = Path(scratch, "summary.txt")
+        summary.write_text("\n".join([f"Run {run_id} {how}", *lines, ""]))
+        for file in [summary, *_written_since(began)]:
+            if storage.is_on_s3(folder):
+                storage.upload(file, f"{folder}/{file.name}")
+            else:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, folder)
+
+
+def _written_since(began: float) -> list[Path]:
+    """dbt's files; a run that builds nothing leaves those of the one before it."""
+    try:
+        project = paths.project_dir()
+    except ConfigError:
+        return []
+    files = [project / name for name in _FILES]
+    return [each for each in files if each.exists() and each.stat().st_mtime >= began - 1]
 
 
 def _notify(topic: str, run_id: str, how: str, lines: list[str], began: float) -> None:
     """Publish on the SNS topic with this ARN."""
     with aws.asking(f"The SNS topic {topic}"):
-        aws.client("sns").publish(
+        # A topic is asked in its own region.
+        aws.client("sns", region=topic.split(":")[3] if topic.count(":") == 5 else "").publish(
             TopicArn=topic,
             # Printable ASCII in one line, says SNS.
             Subject=re.sub(r"[^ -~]", "?", f"Tidemark run {how}: {run_id}")[:_SUBJECT],

@@ -33,20 +33,19 @@ models:
 
 
 @pytest.fixture(scope="module")
-def shop(module_project: Callable[[], Project], spark: SparkSession) -> Iterator[Project]:
+def shop(
+    module_project: Callable[[], Project], spark: SparkSession, port_of_s3_tables: int
+) -> Iterator[Project]:
     """A project whose schemas are on S3: the warehouse of the tests' lake is a local folder."""
     project = module_project()
     file = project.folder / "dbt_project.yml"
     settings = yaml.safe_load(file.read_text())
-    with s3_server.running() as server:
-        hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-        for name, value in server.settings.items():
-            hadoop.set(name, value)
-        server.put("catalog/x", "")
+    with s3_server.running(port_of_s3_tables) as server:
+        server.put("tables/x", "")
         for layer in LAYERS:
             settings["models"]["tidemark"][layer]["+schema"] = f"cat_{layer}"
         for schema in ("log_cat", *(f"cat_{layer}" for layer in LAYERS)):
-            spark.sql(f"create schema {schema} location 's3a://catalog/{schema}'")
+            spark.sql(f"create schema {schema} location 's3a://tables/{schema}'")
         file.write_text(yaml.safe_dump(settings, sort_keys=False))
         project.add("cat.sales", {"id": "int", "price": "string"}, "id")
         project.land("cat/sales/20240101-100000000.csv", "I,1,10.50\nI,2,20\n")
@@ -99,7 +98,7 @@ def test_every_table_is_in_the_catalog_as_it_is_in_the_lake(
 
     dim = entry(aws, "cat_marts", "dim_sales")
     assert dim["Description"] == "One row per sale, as it is now."
-    assert dim["StorageDescriptor"]["Location"] == "s3://catalog/cat_marts/dim_sales"
+    assert dim["StorageDescriptor"]["Location"] == "s3://tables/cat_marts/dim_sales"
     assert dim["StorageDescriptor"]["Columns"] == [
         {"Name": "id", "Type": "int"},
         {"Name": "price", "Type": "decimal(9,2)", "Comment": "What was paid."},

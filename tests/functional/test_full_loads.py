@@ -20,6 +20,14 @@ def extract(ids: str) -> str:
     return "id,name\n" + "".join(f"{number},x\n" for number in ids)
 
 
+def replay(project: Project) -> None:
+    """As `tidemark replay` asks for it; the next landing does it."""
+    from tidemark import dbt
+
+    with project.here():
+        ledger.replay(project.spark, dbt.feeds(dbt.parse()), "test")
+
+
 def entered(project: Project, table: str) -> list[tuple[Any, ...]]:
     """What the log has: (operation, file, id) in the order of loads."""
     columns = ["_op", "regexp_extract(_file, '[^/]+$', 0)", "id"]
@@ -91,9 +99,12 @@ def test_a_load_file_of_an_older_longer_load_waits_for_someone_to_confirm_it(
     assert reasons == {
         f"LOAD0000000{number}.csv": "it is older than shorter/t/LOAD00000001.csv, which comes "
         "before it in a full load: left over from another load? If it belongs to it: "
-        f"tidemark confirm shorter/t/LOAD0000000{number}.csv"
+        f"tidemark confirm shorter/t/LOAD0000000{number}.csv, or shorter/t for all"
         for number in "3A"
     }
+    replay(project)
+    (landed,) = land(project)
+    assert (landed.rows, landed.set_aside) == (0, 2), "a replay is no confirmation"
     ledger.confirm(project.spark, "shorter/t/LOAD00000003.csv", "test")
     (landed,) = land(project)
     assert (landed.files, landed.rows, landed.set_aside) == (1, 1, 0)

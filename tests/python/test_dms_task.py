@@ -446,6 +446,12 @@ def test_files_that_are_not_as_the_task_says_switch_a_table_off(
     assert not place.tables("s")["t"]["enabled"]
 
 
+def test_a_column_op_of_the_tables_own_stays(place: Place) -> None:
+    place.land("s/acts/LOAD00000001.csv", "op,id,name\nsell,1,a\nbuy,2,b\n")
+    place.of_files([include("s", "acts")], AddColumnName=True)
+    assert list(place.tables("s")["acts"]["columns"]) == ["op", "id", "name"]
+
+
 def test_without_op_for_loads_aws_is_of_two_minds(place: Place) -> None:
     settings = {"CdcInsertsAndUpdates": True}
     place.land("s/seen/LOAD00000001.csv", "1,x\n")
@@ -546,12 +552,13 @@ def test_what_only_the_task_can_say_of_a_column(place: Place) -> None:
 
 def test_tables_that_cannot_be_are_left_with_the_reason(place: Place, aws: AwsServer) -> None:
     rules = [include("s", "%"), include("s", "absent"), transform("table", "rename", "one")]
-    known = [counted("s", name) for name in ("a", "b", "c")]
+    known = [counted("s", name) for name in ("a", "b", "c")] + [counted("t", "other")]
     dms_tasks.create(aws, "left", rules, BUCKET, statistics=known)
     told = place.discover("--dms-task", "left")
     why = "the rules put it into s/one, where another table is, which AWS DMS does not support"
     assert [line for line in told if line.startswith("Left: ")] == [
         "Left: s.absent: a rule names it, but the task's statistics lack it",
+        "Left: t.other: the task's statistics have it, but no rule here selects it",
         f"Left: s.b: {why}",
         f"Left: s.c: {why}",
     ]

@@ -1,6 +1,7 @@
 """How a run ended: its files in one folder, a message on a real SNS topic, whatever happened."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tidemark.errors import TidemarkError
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder like a project's after an invocation of dbt an hour ago."""
     monkeypatch.setenv("DBT_PROJECT_DIR", str(tmp_path))
-    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path))
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "not there yet"))
     (tmp_path / "dbt_project.yml").write_text("name: x\n")
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "manifest.json").write_text("{}")
@@ -62,7 +63,7 @@ def test_a_run_that_failed_is_told_and_fails_as_it_did(
         raise KeyError("whatever")
     ((subject, message),) = _told(aws)
     assert subject == "Tidemark run failed: r 1??"
-    assert message.endswith("failed\n'whatever'")
+    assert message.endswith("failed\nKeyError: 'whatever'")
 
 
 def test_the_artifacts_are_those_of_this_run(
@@ -71,8 +72,6 @@ def test_the_artifacts_are_those_of_this_run(
     s3 = aws.client("s3")
     s3.create_bucket(Bucket="runs")
     monkeypatch.setenv("TIDEMARK_ARTIFACTS", "s3a://runs/of/tidemark/")
-    import os
-
     an_hour_ago = (project / "target" / "manifest.json").stat().st_mtime - 3600
     os.utime(project / "target" / "manifest.json", (an_hour_ago, an_hour_ago))
     with outcome.published("a/b"):

@@ -27,23 +27,32 @@ from tidemark.errors import TidemarkError
 _CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60
 )
-_DENIED = ("AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation")
+_DENIED = (
+    *("AccessDenied", "AccessDeniedException", "AccessDeniedFault", "AuthorizationError"),
+    *("UnauthorizedOperation", "S3AccessDeniedFault", "KMSAccessDeniedFault", "403"),
+)
 _UNKNOWN = (
     *("InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch"),
     *("InvalidSignatureException", "InvalidAccessKeyId", "AuthFailure"),
 )
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
-_THROTTLED = ("Throttling", "ThrottlingException", "TooManyRequestsException", "LimitExceeded")
+_THROTTLED = ("Throttl", "TooManyRequests", "LimitExceeded", "RequestLimit", "SlowDown")
 
 
 class AwsError(TidemarkError):
     """AWS did not do what it was asked to."""
 
 
-def client(service: str) -> Any:
-    """A client of one service, in the region of AWS_REGION; AWS_ENDPOINT_URL_... name others."""
+def client(service: str, region: str = "") -> Any:
+    """A client of one service, in this region or that of AWS_REGION.
+
+    AWS_ENDPOINT_URL, or AWS_ENDPOINT_URL_<SERVICE>, names another place than AWS's.
+    """
     with asking(f"AWS {service}"):
-        return boto3.client(service, region_name=s3.region() or None, config=_CONFIG)
+        try:
+            return boto3.client(service, region_name=region or s3.region() or None, config=_CONFIG)
+        except ValueError as error:
+            raise AwsError(f"AWS {service}: {error}: see AWS_ENDPOINT_URL.") from error
 
 
 @contextmanager

@@ -209,7 +209,7 @@ class Registration:
         (detail,) = self._spark.sql(f"describe detail {declared.relation}").collect()
         if detail["format"] != "delta":
             self._outcome.not_delta.append(declared.full_name)
-            return True
+            return False
         if not glue_table.athena_location(detail["location"]):
             self._outcome.not_on_s3.append(declared.full_name)
             return False

@@ -237,7 +237,8 @@ def _take_op_of_changes(table: Table, frames: Sequence[_Frame]) -> None:
 
 def _take_known(table: Table, frames: Sequence[_Frame], known: Dialect) -> None:
     """Take what the task adds from where its settings say, and tell if it is not there."""
-    _take_named_op(frames)
+    # Where the task adds none, a column of that name is the table's own.
+    _take_named_op([frame for frame in frames if known.has_op(frame.kind) is not False])
     if not known.is_op_known:
         _take_op_of_changes(table, frames)
     missing = set()

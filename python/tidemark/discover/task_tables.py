@@ -99,6 +99,8 @@ def tables(task: Task, landing: _Landing, left: dict[str, str]) -> list[tuple[st
             if each not in task.known:
                 left[".".join(each)] = "a rule names it, but the task's statistics lack it"
         found = [each for each in task.known if task.selects(*each)]
+        for each in sorted(set(task.known) - set(found)):
+            left[".".join(each)] = "the task's statistics have it, but no rule here selects it"
     else:
         found = named
         if task.has_wildcards:
