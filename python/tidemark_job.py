@@ -47,12 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
         run_id = options.run_id or options.JOB_RUN_ID or landing.new_run_id()
         variables["TIDEMARK_RUN_ID"] = run_id
+        is_zip = options.project.endswith(".zip")
+        variables["DBT_PROJECT_DIR"] = str(folder / "project") if is_zip else options.project
         # A job has a folder for its logs; the lake's tables are the warehouse's.
         variables["TIDEMARK_LAKE"] = os.environ.get("TIDEMARK_LAKE", str(folder / "lake"))
         until_the_end.enter_context(_environment(variables))
         until_the_end.enter_context(outcome.published(run_id))
-        project = {"DBT_PROJECT_DIR": str(_project(options.project, folder))}
-        until_the_end.enter_context(_environment(project))
+        if is_zip:
+            _unpack(options.project, folder / "project")
         if targets.method() != "session":
             raise ConfigError(
                 "The job works in its own session, so on a target with method session: use "
@@ -97,20 +99,17 @@ def _as_uri(place: str) -> str:
     return place if "://" in place else f"file:{Path(place).absolute()}"
 
 
-def _project(place: str, folder: Path) -> Path:
-    """The project's folder; a zip is unpacked below `folder`."""
-    if not place.endswith(".zip"):
-        return Path(place)
+def _unpack(place: str, to: Path) -> None:
+    """Unpack the project's zip, which may be on S3."""
     file = Path(place)
     if storage.is_on_s3(place):
-        file = folder / "project.zip"
+        file = to.with_suffix(".zip")
         storage.download(place, file)
     try:
         with zipfile.ZipFile(file) as archive:
-            archive.extractall(folder / "project")
+            archive.extractall(to)
     except (OSError, zipfile.BadZipFile) as error:
         raise ConfigError(f"--project {place} is not a zip that can be read: {error}.") from error
-    return folder / "project"
 
 
 @contextmanager

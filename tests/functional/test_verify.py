@@ -127,6 +127,7 @@ def test_the_logs_have_what_aws_dms_counted_or_verify_says_why(
     ]
 
 
+@pytest.mark.slow
 def test_a_reload_counts_alone_and_odd_operations_count_together(
     project: Project, aws: AwsServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
