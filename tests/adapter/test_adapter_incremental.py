@@ -76,12 +76,14 @@ class TestIncrementalOnSchemaChange(BaseIncrementalOnSchemaChange):
         return merged(**{"+tblproperties": {"delta.columnMapping.mode": "name"}})
 
 
+@pytest.mark.slow
 class TestIncrementalPredicates(BaseIncrementalPredicates):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
         return merged(**{"+incremental_predicates": ["DBT_INTERNAL_DEST.id != 2"]})
 
 
+@pytest.mark.slow
 class TestIncrementalUniqueKey(BaseIncrementalUniqueKey):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class TestSnapshotNewRecordDbtValidToCurrent(BaseSnapshotNewRecordDbtValidToCurr
     pass
 
 
+@pytest.mark.slow
 class TestSnapshotNewRecordTimestampMode(BaseSnapshotNewRecordTimestampMode):
     pass
 

@@ -74,6 +74,7 @@ def records(path: str) -> list[dict[str, str]]:
 # --- S2 ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.domain("crm")
 def test_customers_have_a_row_for_each_span_of_days(played: object, spark: SparkSession) -> None:
     found = rows(
@@ -101,6 +102,7 @@ def test_customers_have_a_row_for_each_span_of_days(played: object, spark: Spark
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.domain("crm")
 def test_a_customer_that_left_ends_the_day_before(played: object, spark: SparkSession) -> None:
     ((ends, is_current),) = rows(
@@ -109,6 +111,7 @@ def test_a_customer_that_left_ends_the_day_before(played: object, spark: SparkSe
     assert (date.today() - timedelta(days=2) <= ends < date.today(), is_current) == (True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.domain("crm")
 def test_people_with_two_numbers_are_found(played: object, spark: SparkSession) -> None:
     query = (
@@ -118,6 +121,7 @@ def test_people_with_two_numbers_are_found(played: object, spark: SparkSession) 
     assert rows(spark, query) == [(1041, 1002), (1042, 1003)]
 
 
+@pytest.mark.slow
 @pytest.mark.domain("crm")
 def test_extracts_of_changes_alone_give_the_same_customers(
     played: object, project: Project
@@ -387,6 +391,7 @@ def test_sales_and_marketing_add_up_by_month(played: object, spark: SparkSession
 # --- S13 --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.domain("partner")
 def test_a_list_that_breaks_the_agreement_stays_outside(
     played: list[Any], spark: SparkSession

@@ -115,6 +115,7 @@ def shop(project: Project) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_the_same_tables_come_of_the_same_log(
     shop: Project, glue: GlueServer, aws: AwsServer
 ) -> None:
