@@ -315,6 +315,7 @@ def test_an_order_counts_by_the_customer_as_it_was(played: object, spark: SparkS
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.domain("shop")
 def test_the_summary_follows_a_move_within_an_instant(played: object, spark: SparkSession) -> None:
     """Load after load moves the site at the same second; the mart alone is built in between."""

@@ -29,9 +29,10 @@ SCHEMA = "glue"
 COLUMNS = {"id": "int", "name": "string", "amount": "decimal(9, 2)"}
 SEED = "id,text,big\n1,O'Brien,9007199254740993\n2,,2\n3,a \\ back ${slash} 100%,3\n"
 MODELS = {
-    "models/marts/odd.sql": "select cast('abc' as int) as n, cast('2024-01-01' as timestamp) as t, "
+    "models/marts/glued_odd.sql": "select cast('abc' as int) as n, "
+    "cast('2024-01-01' as timestamp) as t, "
     "'a \\\\ b' as b, regexp_replace('a1b22', '\\\\d+', '#') as c, \"it's\" as d",
-    "models/marts/people.py": (
+    "models/marts/glued_people.py": (
         "from tidemark import dedup\n\n\n"
         "def model(dbt, session):\n"
         "    dbt.config(materialized='table')\n"
@@ -42,10 +43,10 @@ MODELS = {
         "    )\n"
     ),
     "models/marts/spent.sql": "select sum(amount) as amount from {{ ref('cur_glued__orders') }}",
-    "snapshots/snap.sql": "{% snapshot snap %}\n"
+    "snapshots/glued_snap.sql": "{% snapshot glued_snap %}\n"
     "{{ config(unique_key='id', strategy='check', check_cols='all', hard_deletes='new_record') }}\n"
     "select id, name from {{ ref('cur_glued__orders') }}\n{% endsnapshot %}\n",
-    "models/marts/_marts.yml": "models:\n  - name: odd\n    description: It's odd\n"
+    "models/marts/_marts.yml": "models:\n  - name: glued_odd\n    description: It's odd\n"
     "    columns:\n      - name: n\n        description: It's no number, nor '''\n"
     "        data_tests: [{unique: {config: {where: n is not null}}}]\n"
     "      - name: b\n        data_tests: [accepted_values: {arguments: {values: ['a \\\\ b']}}]\n"
@@ -58,11 +59,11 @@ QUERIES = {
     "staging.stg_glued__orders": "*",
     "current.cur_glued__orders": "*",
     "history.hist_glued__orders": "*",
-    "seeds.words": "*",
-    "marts.odd": "*",
-    "marts.people": "*",
+    "seeds.glued_words": "*",
+    "marts.glued_odd": "*",
+    "marts.glued_people": "*",
     "marts.spent": "*",
-    "snapshots.snap": "id, name, dbt_valid_to is null, dbt_is_deleted",
+    "snapshots.glued_snap": "id, name, dbt_valid_to is null, dbt_is_deleted",
 }
 
 
@@ -108,7 +109,7 @@ def rows(spark: SparkSession, relation: str, columns: str = "*") -> list[str]:
 @pytest.fixture
 def shop(project: Project) -> Project:
     project.add("glued.orders", COLUMNS, "id", loaded_at="2024-01-01")
-    for path, text in {**MODELS, "seeds/words.csv": SEED}.items():
+    for path, text in {**MODELS, "seeds/glued_words.csv": SEED}.items():
         project.write(path, text)
     project.land("glued/orders/LOAD00000001.csv", "1,one,1.00\n2,two,2.00\n3,three,3.00\n")
     project.build()
@@ -148,7 +149,9 @@ def test_the_same_tables_come_of_the_same_log(
     ((name, arguments),) = glue.arguments.items()
     assert name == "tidemark"
     assert set(arguments) == {"--enable-glue-datacatalog", "--datalake-formats", "--conf"}
-    comments = {row.col_name: row.comment for row in spark.sql("describe glue_marts.odd").collect()}
+    comments = {
+        row.col_name: row.comment for row in spark.sql("describe glue_marts.glued_odd").collect()
+    }
     assert comments["n"] == "It's no number, nor '''"
 
     docs = dbt(shop.folder, "docs", "generate", "--no-compile")

@@ -238,6 +238,7 @@ def test_the_password_is_written_nowhere(shop: Project, server: ThriftServer) ->
         assert PASSWORD not in command.read_text(errors="replace")
 
 
+@pytest.mark.slow
 def test_a_lost_server_is_told_and_made_good(shop: Project, server: ThriftServer) -> None:
     shop.land("remote/orders/20240104-100000000.csv", "I,20,twenty,20.00\nD,10,,\n")
     run = server.begin("tidemark", "run", "--target", "thrift", project=shop)
