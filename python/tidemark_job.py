@@ -11,15 +11,16 @@ import shlex
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tidemark import cli, landing, outcome, session, targets
-from tidemark.aws import storage
+from tidemark.aws import transfer
 from tidemark.errors import ConfigError, TidemarkError
+from tidemark.variables import during
 
 # The job's arguments that are a variable of every command's.
 _VARIABLES = {
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         variables["DBT_PROJECT_DIR"] = str(folder / "project") if is_zip else options.project
         # A job has a folder for its logs; the lake's tables are the warehouse's.
         variables["TIDEMARK_LAKE"] = os.environ.get("TIDEMARK_LAKE", str(folder / "lake"))
-        until_the_end.enter_context(_environment(variables))
+        until_the_end.enter_context(during(variables))
         until_the_end.enter_context(outcome.published(run_id))
         if is_zip:
             _unpack(options.project, folder / "project")
@@ -102,28 +103,14 @@ def _as_uri(place: str) -> str:
 def _unpack(place: str, to: Path) -> None:
     """Unpack the project's zip, which may be on S3."""
     file = Path(place)
-    if storage.is_on_s3(place):
+    if transfer.is_on_s3(place):
         file = to.with_suffix(".zip")
-        storage.download(place, file)
+        transfer.download(place, file)
     try:
         with zipfile.ZipFile(file) as archive:
             archive.extractall(to)
     except (OSError, zipfile.BadZipFile) as error:
         raise ConfigError(f"--project {place} is not a zip that can be read: {error}.") from error
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

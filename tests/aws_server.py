@@ -4,6 +4,7 @@ Clients speak AWS's protocols to it, botocore's retries and validation included.
 a test adds to the classes of its services.
 """
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -54,6 +55,27 @@ class AwsServer:
             aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
         )
+
+    def watched_topic(self) -> str:
+        """The ARN of a new SNS topic; `told` has what is published on it."""
+        topic: str = self.client("sns").create_topic(Name="tidemark")["TopicArn"]
+        sqs = self.client("sqs")
+        queue = sqs.create_queue(QueueName="watching")["QueueUrl"]
+        of_queue = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])
+        self.client("sns").subscribe(
+            TopicArn=topic, Protocol="sqs", Endpoint=of_queue["Attributes"]["QueueArn"]
+        )
+        return topic
+
+    def told(self) -> list[tuple[str, str]]:
+        """Subject and text of what was published since it was last asked."""
+        sqs = self.client("sqs")
+        queue = sqs.get_queue_url(QueueName="watching")["QueueUrl"]
+        found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
+        for each in found:
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+        bodies = [json.loads(each["Body"]) for each in found]
+        return [(body["Subject"], body["Message"]) for body in bodies]
 
     def reset(self) -> None:
         """Forget everything."""

@@ -2,8 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from tidemark import spark_line
+from tidemark.variables import during
 
 REPO = Path(__file__).parent.parent
 
@@ -86,21 +87,11 @@ class Project:
             raise AssertionError(f"dbt build failed: {result.exception} {messages}")
         return result
 
-    @contextmanager
-    def here(self) -> Iterator[None]:
+    def here(self) -> AbstractContextManager[None]:
         """Tidemark's commands act on this project while in here."""
         mine = {"DBT_PROJECT_DIR": str(self.folder), "TIDEMARK_LANDING": str(self.landing)}
         mine["DBT_PROFILES_DIR"] = str(REPO / "profiles")
-        before = {name: os.environ.get(name) for name in mine}
-        os.environ.update(mine)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
+        return during(mine)
 
     def rows(
         self, relation: str, columns: Iterable[str], order: str = "1"

@@ -13,7 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from tidemark import paths
-from tidemark.aws import storage
+from tidemark.aws import transfer
 
 # Of the project: what dbt and landing read. Whatever else stands in its folder stays there.
 _PROJECT = (
@@ -41,16 +41,8 @@ def make(place: str) -> list[str]:
     host's Python, `tidemark_job.py` the script, `requirements.txt` the other modules as they are
     installed here. Raises AwsError when S3 refuses.
     """
-    place = place.rstrip("/")
     with tempfile.TemporaryDirectory(prefix="tidemark-") as folder:
-        files = _written(Path(folder))
-        for file in files:
-            if storage.is_on_s3(place):
-                storage.upload(file, f"{place}/{file.name}")
-            else:
-                Path(place).mkdir(parents=True, exist_ok=True)
-                shutil.copy(file, place)
-    return [f"{place}/{file.name}" for file in files]
+        return [transfer.put(file, place) for file in _written(Path(folder))]
 
 
 def _written(folder: Path) -> list[Path]:

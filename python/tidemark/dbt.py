@@ -2,9 +2,8 @@
 
 import hashlib
 import json
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from dbt.cli.main import dbtRunner, dbtRunnerResult
@@ -12,6 +11,7 @@ from dbt.cli.main import dbtRunner, dbtRunnerResult
 from tidemark import hook, paths, targets
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed, feeds_of
+from tidemark.variables import during
 
 
 class BuildError(TidemarkError):
@@ -57,19 +57,13 @@ def fingerprint(manifest: Any) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-@contextmanager
-def as_part_of(run_id: str) -> Iterator[None]:
+def as_part_of(run_id: str) -> AbstractContextManager[None]:
     """While dbt runs in here, its hook leaves the landing folder alone.
 
     The run's id is in the environment: dbt puts it into each line of its JSON logs.
     """
     mine = {hook.LANDED_VARIABLE: "1", "DBT_ENV_CUSTOM_ENV_TIDEMARK_RUN_ID": run_id}
-    os.environ.update(mine)
-    try:
-        yield
-    finally:
-        for name in mine:
-            del os.environ[name]
+    return during(mine)
 
 
 def idle(manifest: Any, feeds: Sequence[Feed], with_files: Collection[str]) -> list[str]:

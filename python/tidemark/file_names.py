@@ -5,9 +5,10 @@ import re
 # AWS DMS: LOAD and a hexadecimal counter for the full load; the time at which the file was closed
 # for changes. The digits after the seconds are a decimal fraction.
 _DMS_TYPE = r"\.(csv|parquet)(\.gz)?$"
+# Groups of DMS_LOAD: the series, of a segment or partition, and the counter. They have no names,
+# so that Spark reads the pattern too.
 DMS_LOAD = re.compile(
-    rf"^(?P<part>(SEGMENT[0-9A-Za-z]+_)?LOAD(_\d+_)?)(?P<counter>[0-9A-F]{{1,16}}){_DMS_TYPE}",
-    re.IGNORECASE,
+    rf"^((?:SEGMENT[0-9A-Za-z]+_)?LOAD(?:_\d+_)?)([0-9A-F]{{1,16}}){_DMS_TYPE}", re.IGNORECASE
 )
 DMS_CHANGES = re.compile(
     rf"^(?P<time>\d{{8}}-\d{{6}})(?P<fraction>\d{{1,9}}){_DMS_TYPE}", re.IGNORECASE

@@ -210,8 +210,8 @@ def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[st
         folder, _, name = file.path.rpartition("/")
         match = DMS_LOAD.match(name)
         if match:
-            of_series = series.setdefault((folder, match["part"].upper()), [])
-            of_series.append((int(match["counter"], 16), file))
+            of_series = series.setdefault((folder, match[1].upper()), [])
+            of_series.append((int(match[2], 16), file))
     old = {}
     for (folder, _), numbered in series.items():
         newest: LandedFile | None = None

@@ -184,7 +184,7 @@ def _plan(
     new = [file for file in found or [] if not book.knows(feed, file)]
     if new:
         plans.append(book.plan(feed, new))
-    if feed.format == "dms":
+    if plans and feed.format == "dms":
         left_over = full_loads.left_over(found or [], book.paths(feed))
         plans = [
             replace(

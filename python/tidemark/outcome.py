@@ -2,16 +2,14 @@
 
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidemark import aws, paths, session
-from tidemark.aws import storage
+from tidemark import paths, session
 from tidemark.errors import ConfigError, TidemarkError
 
 ARTIFACTS_VARIABLE = "TIDEMARK_ARTIFACTS"
@@ -44,24 +42,27 @@ def published(run_id: str) -> Iterator[list[str]]:
     except Exception as error:
         lines.append(str(error) if isinstance(error, TidemarkError) else session.readable(error))
         try:
-            _publish(run_id, "failed", lines, began)
+            _publish(run_id, "failed", [f"Run {run_id} failed", *lines], began)
         except TidemarkError as second:
             print(f"tidemark: {second}", file=sys.stderr)
         raise
     finally:
         _outer.clear()
-    _publish(run_id, "succeeded", lines, began)
+    _publish(run_id, "succeeded", [f"Run {run_id} succeeded", *lines], began)
 
 
 def _publish(run_id: str, how: str, lines: list[str], began: float) -> None:
-    """The files first: whoever is told can look at them. Both are tried; the first error counts."""
+    """The files first: whoever is told can look at them. Both are tried, and what fails is told."""
     failures = []
-    steps = [(ARTIFACTS_VARIABLE, _copy_artifacts), (NOTIFY_VARIABLE, _notify)]
-    for variable, step in steps:
+    steps: dict[str, Callable[[str], None]] = {
+        ARTIFACTS_VARIABLE: lambda place: _copy_artifacts(place, run_id, lines, began),
+        NOTIFY_VARIABLE: lambda topic: _notify(topic, f"{how}: {run_id}", lines),
+    }
+    for variable, step in steps.items():
         place = os.environ.get(variable)
         try:
             if place:
-                step(place.rstrip("/"), run_id, how, lines, began)
+                step(place)
         except (TidemarkError, OSError) as error:
             failures.append(f"{variable}: {error}")
             lines.append(failures[-1])
@@ -69,19 +70,18 @@ def _publish(run_id: str, how: str, lines: list[str], began: float) -> None:
         raise TidemarkError(f"The run {how}, but " + " ".join(failures))
 
 
-def _copy_artifacts(place: str, run_id: str, how: str, lines: list[str], began: float) -> None:
+def _copy_artifacts(place: str, run_id: str, lines: list[str], began: float) -> None:
     """Copy what this run wrote to the folder of its id below a folder, local or on S3."""
+    # Imported late, as below: few use it, and what asks AWS takes its time to load.
+    from tidemark.aws import transfer
+
     # An orchestrator's id may hold a slash.
-    folder = f"{place}/{re.sub(r'[^A-Za-z0-9._:+=@-]', '_', run_id)}"
+    folder = f"{place.rstrip('/')}/{re.sub(r'[^A-Za-z0-9._:+=@-]', '_', run_id)}"
     with tempfile.TemporaryDirectory(prefix="tidemark-") as scratch:
         summary = Path(scratch, "summary.txt")
-        summary.write_text("\n".join([f"Run {run_id} {how}", *lines, ""]))
+        summary.write_text("\n".join([*lines, ""]))
         for file in [summary, *_written_since(began)]:
-            if storage.is_on_s3(folder):
-                storage.upload(file, f"{folder}/{file.name}")
-            else:
-                Path(folder).mkdir(parents=True, exist_ok=True)
-                shutil.copy(file, folder)
+            transfer.put(file, folder)
 
 
 def _written_since(began: float) -> list[Path]:
@@ -94,13 +94,15 @@ def _written_since(began: float) -> list[Path]:
     return [each for each in files if each.exists() and each.stat().st_mtime >= began - 1]
 
 
-def _notify(topic: str, run_id: str, how: str, lines: list[str], began: float) -> None:
+def _notify(topic: str, subject: str, lines: list[str]) -> None:
     """Publish on the SNS topic with this ARN."""
+    from tidemark import aws
+
     with aws.asking(f"The SNS topic {topic}"):
         # A topic is asked in its own region.
         aws.client("sns", region=topic.split(":")[3] if topic.count(":") == 5 else "").publish(
             TopicArn=topic,
             # Printable ASCII in one line, says SNS.
-            Subject=re.sub(r"[^ -~]", "?", f"Tidemark run {how}: {run_id}")[:_SUBJECT],
-            Message="\n".join([f"Run {run_id} {how}", *lines])[:_MESSAGE],
+            Subject=re.sub(r"[^ -~]", "?", f"Tidemark run {subject}")[:_SUBJECT],
+            Message="\n".join(lines)[:_MESSAGE],
         )

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
 from tidemark import dbt, hook, landing, lease, ledger, outcome, report, session, storage
-from tidemark.aws import catalog
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
 from tidemark.landing import Landed
+
+if TYPE_CHECKING:
+    from tidemark.aws import catalog
 
 
 class TablesFailedError(TidemarkError):
@@ -60,10 +62,13 @@ def run(
         return landed
 
 
-def _registration(manifest: Any) -> catalog.AtEnd | None:
+def _registration(manifest: Any) -> "catalog.AtEnd | None":
     """What registers the tables at the end, None where nothing does. Raises ConfigError."""
     if not hook.registers():
         return None
+    # Imported late, as in hook.py: few use it.
+    from tidemark.aws import catalog
+
     registration = catalog.AtEnd(dbt.nodes(manifest))
     catalog.begin()
     return registration
@@ -71,7 +76,7 @@ def _registration(manifest: Any) -> catalog.AtEnd | None:
 
 @contextmanager
 def _registered(
-    spark: SparkSession, registration: catalog.AtEnd | None, tell: Callable[[str], None]
+    spark: SparkSession, registration: "catalog.AtEnd | None", tell: Callable[[str], None]
 ) -> Iterator[None]:
     """Whatever becomes of the run in here, its tables are registered, and both failures told."""
     try:

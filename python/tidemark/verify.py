@@ -13,9 +13,9 @@ from tidemark.aws.dms import TableStatistics
 from tidemark.discover import task_tables
 from tidemark.errors import TidemarkError
 from tidemark.feeds import Feed
+from tidemark.file_names import DMS_LOAD
 
-# As DMS_LOAD in file_names.py has it, for the file's name behind its folders.
-_IS_LOAD = r"(?i)(^|/)(SEGMENT[0-9A-Z]+_)?LOAD(_[0-9]+_)?[0-9A-F]{1,16}\\.(csv|parquet)(\\.gz)?$"
+_IS_LOAD = f"regexp_extract(_file, '[^/]*$', 0) rlike r'(?i){DMS_LOAD.pattern}'"
 _STATES_OF_TROUBLE = ("Table error", "Table cancelled", "Table does not exist")
 
 
@@ -51,8 +51,7 @@ class Compared:
 
 def run(name: str, say: Callable[[str], None] = print) -> None:
     """Compare every table of a task; raises DifferentError when one differs."""
-    task = dms.task(name)
-    found = dms.statistics(name)
+    task, found = dms.task_and_statistics(name)
     landing = task_tables.landing_of(task, paths.landing())
     feeds = {feed.path.strip("/"): feed for feed in dbt.feeds(dbt.parse()) if feed.format == "dms"}
     spark = session.get()
@@ -189,7 +188,7 @@ def _counts(feed: Feed) -> str:
             _file,
             _position,
             _load_id,
-            _file rlike '{_IS_LOAD}' as is_load,
+            {_IS_LOAD} as is_load,
             if(bool_or(_is_initial), null, max(_file_at)) as reloaded_at,
             if(count(distinct _op) > 1, 'U', max(_op)) as op
         from {feed.log}

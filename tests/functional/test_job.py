@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -106,27 +105,16 @@ def store() -> Iterator[s3_server.S3Server]:
         yield found
 
 
-def _messages(aws: AwsServer, queue: str) -> list[dict[str, Any]]:
-    found = aws.client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
-    return [json.loads(each["Body"]) for each in found.get("Messages", [])]
-
-
 def test_a_job_lands_builds_tells_and_fails_with_the_tables(
     project: Project, store: s3_server.S3Server, aws: AwsServer
 ) -> None:
     project.add("jobs.good", COLUMNS, "id", loaded_at="2024-01-01")
     project.add("jobs.bad", COLUMNS, "id", loaded_at="2024-01-01", max_rejected_share=0)
-    topic = aws.client("sns").create_topic(Name="tidemark")["TopicArn"]
-    queue = aws.client("sqs").create_queue(QueueName="watching")["QueueUrl"]
-    queue_arn = aws.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])
-    aws.client("sns").subscribe(
-        TopicArn=topic, Protocol="sqs", Endpoint=queue_arn["Attributes"]["QueueArn"]
-    )
     job = Job(project, store, aws)
     job.bundle()
     usual = ["--project", "s3://lake/app/project.zip", "--landing", "s3a://lake/landing"]
     usual += ["--warehouse", str(job.folder / "tables"), "--artifacts", "s3://lake/runs"]
-    usual += ["--notify", topic]
+    usual += ["--notify", aws.watched_topic()]
 
     store.put("lake/landing/jobs/good/LOAD00000001.csv", "1,one\n2,two\n")
     store.put("lake/landing/jobs/bad/LOAD00000001.csv", "one,1\n")
@@ -136,16 +124,16 @@ def test_a_job_lands_builds_tells_and_fails_with_the_tables(
     # spark-submit puts both outputs of Python into its first.
     assert "tidemark: 1 of 2 tables failed, see above: jobs.bad." in done.stdout.splitlines()
     assert "Traceback" not in done.stdout
-    (told,) = _messages(aws, queue)
-    assert told["Subject"] == "Tidemark run failed: jr_42"
-    assert "1 of 2 tables failed, see above: jobs.bad." in told["Message"]
+    ((subject, message),) = aws.told()
+    assert subject == "Tidemark run failed: jr_42"
+    assert "1 of 2 tables failed, see above: jobs.bad." in message
     results = json.loads(store.text("lake/runs/jr_42/run_results.json"))["results"]
     built = {each["unique_id"]: each["status"] for each in results}
     assert built["model.tidemark.hist_jobs__good"] == "success"
     assert "model.tidemark.cur_jobs__bad" not in built
     assert "cur_jobs__good" in store.text("lake/runs/jr_42/manifest.json")
     assert "Run jr_42 failed" in store.text("lake/runs/jr_42/summary.txt")
-    for text in (done.stdout, done.stderr, json.dumps(told)):
+    for text in (done.stdout, done.stderr, message):
         assert s3_server.SECRET not in text
 
 

@@ -1,6 +1,5 @@
 """How a run ended: its files in one folder, a message on a real SNS topic, whatever happened."""
 
-import json
 import os
 from pathlib import Path
 
@@ -22,23 +21,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _told(aws: AwsServer) -> list[tuple[str, str]]:
-    """Subject and text of what was published, as a subscriber's queue has it."""
-    sqs = aws.client("sqs")
-    queue = sqs.get_queue_url(QueueName="watching")["QueueUrl"]
-    found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
-    bodies = [json.loads(each["Body"]) for each in found]
-    return [(body["Subject"], body["Message"]) for body in bodies]
-
-
 @pytest.fixture
 def topic(aws: AwsServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    topic: str = aws.client("sns").create_topic(Name="tidemark")["TopicArn"]
-    queue = aws.client("sqs").create_queue(QueueName="watching")["QueueUrl"]
-    queue_arn = aws.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])[
-        "Attributes"
-    ]["QueueArn"]
-    aws.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn)
+    topic = aws.watched_topic()
     monkeypatch.setenv("TIDEMARK_NOTIFY", topic)
     return topic
 
@@ -48,7 +33,7 @@ def test_a_run_that_succeeded_is_told_with_its_lines(
 ) -> None:
     with outcome.published("scheduled__2026-11-22T05:00:00+00:00") as lines:
         lines.append("Landed 3 rows of 1 files.")
-    assert _told(aws) == [
+    assert aws.told() == [
         (
             "Tidemark run succeeded: scheduled__2026-11-22T05:00:00+00:00",
             "Run scheduled__2026-11-22T05:00:00+00:00 succeeded\nLanded 3 rows of 1 files.",
@@ -61,7 +46,7 @@ def test_a_run_that_failed_is_told_and_fails_as_it_did(
 ) -> None:
     with pytest.raises(KeyError, match="whatever"), outcome.published("r 1\nü"):
         raise KeyError("whatever")
-    ((subject, message),) = _told(aws)
+    ((subject, message),) = aws.told()
     assert subject == "Tidemark run failed: r 1??"
     assert message.endswith("failed\nKeyError: 'whatever'")
 

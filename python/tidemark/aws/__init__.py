@@ -42,6 +42,11 @@ _THROTTLED = ("Throttl", "TooManyRequests", "LimitExceeded", "RequestLimit", "Sl
 class AwsError(TidemarkError):
     """AWS did not do what it was asked to."""
 
+    @property
+    def code(self) -> str:
+        """AWS's name of what went wrong, such as EntityNotFoundException; '' when it has none."""
+        return code(self.__cause__)
+
 
 def client(service: str, region: str = "") -> Any:
     """A client of one service, in this region or that of AWS_REGION.
@@ -69,7 +74,7 @@ def asking(what: str) -> Iterator[None]:
         raise AwsError(f"{what}: {why(cause)}.") from error
 
 
-def code(error: Exception) -> str:
+def code(error: BaseException | None) -> str:
     """AWS's name of an error, such as EntityNotFoundException; '' when it has none."""
     response = getattr(error, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))

@@ -149,7 +149,8 @@ class Registration:
         self._known = known
         self._prefix = prefix()
         self._outcome = Outcome()
-        self._databases: dict[str, str] = {}
+        # Whether each was there.
+        self._databases: dict[str, bool] = {}
         self._permissions: lake_formation.Permissions | None = None
         self._glue: Any = None
 
@@ -267,8 +268,8 @@ class Registration:
             if found is None:
                 with aws.asking(what):
                     self._client().create_database(DatabaseInput={"Name": name})
-            self._databases[name] = "there" if found else "new"
-        return self._databases[name] == "there"
+            self._databases[name] = bool(found)
+        return self._databases[name]
 
     def _client(self) -> Any:
         self._glue = self._glue or aws.client("glue")
@@ -297,9 +298,7 @@ def _or_none(what: str, call: Callable[..., Any], **arguments: str) -> Any:
         with aws.asking(what):
             return call(**arguments)
     except aws.AwsError as error:
-        if isinstance(error.__cause__, Exception) and (
-            aws.code(error.__cause__) == "EntityNotFoundException"
-        ):
+        if error.code == "EntityNotFoundException":
             return None
         raise
 

@@ -31,7 +31,12 @@ class TableStatistics:
 
 
 def task(name: str) -> Task:
-    """A task by its ARN or identifier, with its endpoints' settings and its list of tables.
+    """A task by its ARN or identifier; see `task_and_statistics`."""
+    return task_and_statistics(name)[0]
+
+
+def task_and_statistics(name: str) -> tuple[Task, list[TableStatistics]]:
+    """A task by its ARN or identifier, and what it says of its tables; none before its start.
 
     Raises ConfigError when there is none, or its target is not S3; AwsError when AWS refuses.
     """
@@ -46,20 +51,17 @@ def task(name: str) -> Task:
     settings = found.get("ReplicationTaskSettings") or "{}"
     parsed = dms_rules.parsed(settings, f"The settings of the task {name}")
     mappings = f"The table mappings of the task {name}"
-    return Task(
+    tables = _statistics(found["ReplicationTaskArn"], name)
+    of_task = Task(
         f"{found['ReplicationTaskIdentifier']}",
         dms_rules.rules_of(dms_rules.parsed(found["TableMappings"], mappings), mappings),
         dms_task.target_of(target, f"The target of the task {name}"),
-        [(each.schema, each.table) for each in _statistics(found["ReplicationTaskArn"], name)],
+        [(each.schema, each.table) for each in tables],
         str(source.get("EngineName") or ""),
         str(found.get("MigrationType") or ""),
         parsed if isinstance(parsed, dict) else {},
     )
-
-
-def statistics(name: str) -> list[TableStatistics]:
-    """What a task, by its ARN or identifier, says of its tables; none before it has started."""
-    return _statistics(_description(name)["ReplicationTaskArn"], name)
+    return of_task, tables
 
 
 def _description(name: str) -> dict[str, Any]:
@@ -108,9 +110,8 @@ def _statistics(arn: str, name: str) -> list[TableStatistics]:
                 for each in page["TableStatistics"]
             ]
     except AwsError as error:
-        cause = error.__cause__
         # Of a task that has not started.
-        if isinstance(cause, ClientError) and aws.code(cause) == "InvalidResourceStateFault":
+        if error.code == "InvalidResourceStateFault":
             return []
         raise
 

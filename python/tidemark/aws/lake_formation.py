@@ -236,7 +236,7 @@ class Permissions:
             with aws.asking(f"Lake Formation, tags of {name}"):
                 answer = self._client.add_lf_tags_to_resource(Resource=resource, LFTags=given)
         except aws.AwsError as error:
-            if aws.code(error.__cause__) != "EntityNotFoundException":  # type: ignore[arg-type]
+            if error.code != "EntityNotFoundException":
                 raise
             raise AccessError(_no_tag(name, tags, str(error))) from error
         failures = answer.get("Failures", ())

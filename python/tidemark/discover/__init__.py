@@ -53,7 +53,7 @@ def survey(root: Path, below: str, declared: Mapping[str, str]) -> Survey:
     found = Survey(left=left)
     transactions: dict[str, set[tuple[str, str]]] = {}
     for folder, files in sorted(by_folder.items()):
-        owner = next((name for path, name in declared.items() if _overlap(folder, path)), None)
+        owner = next((name for path, name in declared.items() if overlap(folder, path)), None)
         if owner:
             found.declared[folder] = owner
             continue
@@ -68,7 +68,8 @@ def survey(root: Path, below: str, declared: Mapping[str, str]) -> Survey:
     return found
 
 
-def _overlap(one: str, other: str) -> bool:
+def overlap(one: str, other: str) -> bool:
+    """Whether one of two folders is the other, or lies in it."""
     return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 

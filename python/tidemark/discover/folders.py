@@ -86,8 +86,8 @@ def _joined(found: dict[str, list[str]]) -> Left:
         outer = next((str(up) for up in PurePosixPath(inner).parents if str(up) in found), None)
         if outer is None:
             continue
-        if all(_is_dms(file) for file in found[outer]) and all(
-            _is_dms(file, changes=False) for file in found[inner]
+        if all(is_dms(file) for file in found[outer]) and all(
+            is_dms(file, changes=False) for file in found[inner]
         ):
             found[outer] = sorted([*found[outer], *found.pop(inner)])
         else:
@@ -100,7 +100,8 @@ def _joined(found: dict[str, list[str]]) -> Left:
     return left
 
 
-def _is_dms(file: str, *, changes: bool = True) -> bool:
+def is_dms(file: str, *, changes: bool = True) -> bool:
+    """Whether a file has a name that AWS DMS gives to load files, or, with `changes`, any."""
     name = PurePosixPath(file).name
     return bool(DMS_LOAD.match(name) or (changes and DMS_CHANGES.match(name)))
 

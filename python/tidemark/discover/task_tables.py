@@ -12,6 +12,7 @@ from pyarrow import fs
 from tidemark import discover, s3
 from tidemark.discover import NoTableError, Survey, Table, dms_hints
 from tidemark.discover.dms_task import Task
+from tidemark.discover.folders import is_dms
 from tidemark.discover.table import check_texts
 from tidemark.errors import ConfigError
 from tidemark.file_names import DMS_CHANGES, DMS_LOAD, SIDE
@@ -69,7 +70,7 @@ def survey(task: Task, place: str, declared: Mapping[str, str]) -> Survey:
     found = Survey()
     for schema, table in tables(task, landing, found.left):
         path = path_of(task, landing, schema, table)
-        owner = next((name for own, name in declared.items() if _overlap(path, own)), None)
+        owner = next((name for own, name in declared.items() if discover.overlap(path, own)), None)
         if owner:
             found.declared[path] = owner
             continue
@@ -123,10 +124,6 @@ def tables(task: Task, landing: _Landing, left: dict[str, str]) -> list[tuple[st
     return found
 
 
-def _overlap(one: str, other: str) -> bool:
-    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
-
-
 # --- one table ------------------------------------------------------------------------------------
 
 
@@ -140,7 +137,7 @@ def _table(task: Task, landing: _Landing, schema: str, table: str, path: str) ->
             found = discover.table_of(root, path, some, wanted="dms", known=dialect)
         found.files = len(files)
         found.hints = [hint for hint in found.hints if "have names that" not in hint]
-        foreign = sum(not _is_dms(file) for file in files)
+        foreign = sum(not is_dms(file) for file in files)
         if foreign:
             found.hints.insert(0, f"{foreign} of its files have names that AWS DMS does not write")
     _set_feed(task, landing, schema, table, found, has_changes=any(map(_is_change, files)))
@@ -232,10 +229,6 @@ def _declared(name: str, found: Table) -> str | None:
             if name and alike(column) == alike(name):
                 return column
     return None
-
-
-def _is_dms(file: str) -> bool:
-    return bool(DMS_LOAD.match(PurePosixPath(file).name)) or _is_change(file)
 
 
 def _is_change(file: str) -> bool:

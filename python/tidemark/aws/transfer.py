@@ -1,5 +1,6 @@
 """Files to and from S3, by boto3: a run's artifacts, a project's zip. Data goes through Spark."""
 
+import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,11 +22,20 @@ def download(place: str, to: Path) -> None:
         aws.client("s3").download_file(bucket, key, str(to))
 
 
-def upload(file: Path, to: str) -> None:
-    """Copy a file to the object `s3://bucket/key`. Raises AwsError, naming the object."""
-    bucket, key = _bucket_and_key(to)
-    with aws.asking(to):
-        aws.client("s3").upload_file(str(file), bucket, key)
+def put(file: Path, folder: str) -> str:
+    """Copy a file into a folder, local or `s3://bucket/folder`; gives its place there.
+
+    Raises AwsError, naming the object, when S3 refuses it.
+    """
+    place = f"{folder.rstrip('/')}/{file.name}"
+    if is_on_s3(folder):
+        bucket, key = _bucket_and_key(place)
+        with aws.asking(place):
+            aws.client("s3").upload_file(str(file), bucket, key)
+    else:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, folder)
+    return place
 
 
 def _bucket_and_key(place: str) -> tuple[str, str]:
