@@ -23,6 +23,10 @@ from tidemark.feeds import Feed
 from tidemark.files import LandedFile
 from tidemark.storage import LandingFolder
 
+# Files of more bytes come by lines, so that neither Java nor Python must hold one as a whole.
+LARGE = 64 << 20
+_PACKED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst")
+
 
 class TableFailedError(TidemarkError):
     """A table's files cannot be landed; nothing of them did."""
@@ -388,17 +392,48 @@ def _events(
         for kind in ("load", "changes")
         if (of_kind := [file for file in found if file.kind == kind])
     ]
-    events = parts[0]
+    return _union(parts)
+
+
+def _union(parts: Sequence[DataFrame]) -> DataFrame:
+    found = parts[0]
     for part in parts[1:]:
-        events = events.unionByName(part)
-    return events
+        found = found.unionByName(part)
+    return found
 
 
-def _contents(spark: SparkSession, root: LandingFolder, found: Sequence[LandedFile]) -> DataFrame:
-    """What `readers.reader` reads: path, times and content of the files.
+def _contents(
+    spark: SparkSession, root: LandingFolder, found: Sequence[LandedFile]
+) -> list[DataFrame]:
+    """What `readers.reader` reads: path, times and content of the files, large ones by lines.
 
     A file that is no longer the version that was planned has no content.
     """
+    columns = ["path", "file_at", "written_at", "content", "size"]
+    large = [file for file in found if _is_large(file)]
+    small = [file for file in found if not _is_large(file)]
+    parts = []
+    if small:
+        whole = root.contents(spark, [file.path for file in small])
+        whole = whole.withColumn("size", F.lit(None).cast("bigint"))
+        parts.append(_as_planned(spark, root, whole, small).select(*columns))
+    if large:
+        lines = root.lines(spark, [file.path for file in large]).withColumn("size", F.col("length"))
+        lines = _as_planned(spark, root, lines, large)
+        # A file's lines go to one Python worker, in order.
+        lines = lines.repartition("path").sortWithinPartitions("path", "_block", "_line")
+        parts.append(lines.select(*columns))
+    return parts
+
+
+def _is_large(file: LandedFile) -> bool:
+    """Whether the file comes by lines. Spark would unpack one with such a name."""
+    return file.size > LARGE and not file.path.lower().endswith(_PACKED)
+
+
+def _as_planned(
+    spark: SparkSession, root: LandingFolder, there: DataFrame, found: Sequence[LandedFile]
+) -> DataFrame:
     planned = spark.createDataFrame(
         [
             (f"{root.root}/{file.path}", file.path, file.time, file.size, file.modified)
@@ -410,9 +445,8 @@ def _contents(spark: SparkSession, root: LandingFolder, found: Sequence[LandedFi
     is_planned = (F.col("length") == F.col("_size")) & (
         F.date_trunc("millisecond", "modificationTime") == F.date_trunc("millisecond", "written_at")
     )
-    there = root.contents(spark, [file.path for file in found])
-    return there.join(F.broadcast(planned), "_at").select(
-        "path", "file_at", "written_at", F.when(is_planned, F.col("content")).alias("content")
+    return there.join(F.broadcast(planned), "_at").withColumn(
+        "content", F.when(is_planned, F.col("content"))
     )
 
 
@@ -425,8 +459,9 @@ def _read(
     load_id: int,
     too_late: datetime | None,
 ) -> DataFrame:
+    read = readers.reader(feed, kind)
     contents = _contents(spark, root, found)
-    records = contents.mapInArrow(readers.reader(feed, kind), readers.schema(feed))
+    records = _union([part.mapInArrow(read, readers.schema(feed)) for part in contents])
     is_load = feed.format == "dms" and kind == "load"
     time_of_change = F.col("_source_time")
     if feed.timestamp_column in feed.column_names:

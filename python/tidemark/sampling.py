@@ -240,7 +240,7 @@ _ANY_FEED = Feed("", "", "", "", "debezium", "", (), ())
 
 
 def _documents(sample: Sample) -> Iterator[Any]:
-    found = itertools.islice(json_files.documents_of(sample.text, _ANY_FEED), ROWS)
+    found = itertools.islice(json_files.documents_of([sample.text], _ANY_FEED), ROWS)
     try:
         yield from (each for each in found if not isinstance(each, Broken))
     except (UnreadableFileError, RecursionError):

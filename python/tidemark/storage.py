@@ -11,7 +11,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark import paths, session
@@ -54,6 +54,12 @@ class LandingFolder(Protocol):
     def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
         """The files' `content`, `length` and `modificationTime`, and `_at`: root and path."""
 
+    def lines(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+        """The same with a row for each line, its line end (`\\n`) left out, whatever the bytes.
+
+        They are in order by `_block`, then by `_line`.
+        """
+
 
 def landing_folder() -> LandingFolder:
     """Where change files arrive: TIDEMARK_LANDING, or `landing` in the project."""
@@ -63,6 +69,29 @@ def landing_folder() -> LandingFolder:
 def at(place: str) -> LandingFolder:
     """The landing folder at a path, or at a URI such as `s3a://bucket/folder`."""
     return _Remote(place.rstrip("/")) if "://" in place else _Local(place)
+
+
+def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
+    """Of whole files (`binaryFile`), or of lines (`text`), which end nowhere but at `\\n`."""
+    return spark.read.format(kind).options(**({"lineSep": "\n"} if kind == "text" else {}))
+
+
+def _contents(files: DataFrame) -> DataFrame:
+    return files.withColumnRenamed("path", "_at")
+
+
+def _lines(files: DataFrame) -> DataFrame:
+    # A URI; Java's decoder would take + for a blank.
+    place = F.url_decode(F.replace("_metadata.file_path", F.lit("+"), F.lit("%2B")))
+    return files.select(
+        place.alias("_at"),
+        F.col("value").cast("binary").alias("content"),
+        F.col("_metadata.file_size").alias("length"),
+        F.col("_metadata.file_modification_time").alias("modificationTime"),
+        F.col("_metadata.file_block_start").alias("_block"),
+        # It rises within a block: one task reads it.
+        F.monotonically_increasing_id().alias("_line"),
+    )
 
 
 def _escaped(path: str) -> str:
@@ -118,14 +147,22 @@ class _Local:
                     yield Found(below, status.st_size, modified)
 
     def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+        return self._below_root(_contents(self._load(_reader(spark, "binaryFile"), paths)))
+
+    def lines(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+        return self._below_root(_lines(self._load(_reader(spark, "text"), paths)))
+
+    def _load(self, reader: DataFrameReader, paths: Iterable[str]) -> DataFrame:
         # Hadoop's own local file system cannot read a name with a colon.
-        files = (
-            spark.read.format("binaryFile")
-            .option("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+        return (
+            reader.option("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
             .option("fs.file.impl.disable.cache", True)
             .load([_escaped(f"{self.root}/{path}") for path in paths])
         )
-        return files.withColumn("_at", F.regexp_replace("path", "^file:/+", "/")).drop("path")
+
+    @staticmethod
+    def _below_root(files: DataFrame) -> DataFrame:
+        return files.withColumn("_at", F.regexp_replace("_at", "^file:/+", "/"))
 
 
 class _Remote:
@@ -178,13 +215,17 @@ class _Remote:
             yield Found(name, *(status.get(name) or known.get(name) or (0, _NEVER)))
 
     def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
-        files = spark.read.format("binaryFile")
-        there = files.load([_escaped(f"{self.root}/{path}") for path in paths])
-        return there.withColumnRenamed("path", "_at")
+        return _contents(self._load(_reader(spark, "binaryFile"), paths))
+
+    def lines(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+        return _lines(self._load(_reader(spark, "text"), paths))
+
+    def _load(self, reader: DataFrameReader, paths: Iterable[str]) -> DataFrame:
+        return reader.load([_escaped(f"{self.root}/{path}") for path in paths])
 
     def _files(self, *paths: str) -> DataFrame:
-        files = self._lister.read.format("binaryFile").option("recursiveFileLookup", True)
-        return files.load([_escaped(f"{self.root}/{path}") for path in paths])
+        reader = _reader(self._lister, "binaryFile").option("recursiveFileLookup", True)
+        return self._load(reader, paths)
 
     @cached_property
     def _lister(self) -> SparkSession:

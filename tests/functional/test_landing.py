@@ -1,9 +1,13 @@
 """Files into the change log: each once, whatever happens, and nothing lost."""
 
+import gzip
+import io
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.project import Project
@@ -112,6 +116,53 @@ CRASHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {}
 def crash(function: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.MonkeyPatch], None]:
     CRASHES[function.__name__] = function
     return function
+
+
+@pytest.fixture
+def large(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files of more than 20 bytes count as large, and Spark reads them in splits of 1,000."""
+    monkeypatch.setattr(landing, "LARGE", 20)
+    names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
+    before = {name: project.spark.conf.get(name) for name in names}
+    for name in names:
+        project.spark.conf.set(name, "1000")
+    yield
+    for name, value in before.items():
+        project.spark.conf.set(name, str(value))
+
+
+def test_large_files_come_by_lines_and_are_what_they_are(project: Project, large: None) -> None:
+    project.add("large.rows", COLUMNS, "id")
+    rows = [(number, f"a\n{number}\r\n ü" if number % 9 else "") for number in range(1, 400)]
+    text = "".join(f'{number},"{name}"\n' for number, name in rows)
+    places = {
+        "LOAD00000001.csv": text.encode(),
+        "p =1+2%20 [ä]/LOAD00000002.csv": b"\xef\xbb\xbf" + text.encode().removesuffix(b"\n"),
+        "p2/LOAD00000003.csv.gz": gzip.compress(text.encode()),
+        "p3/LOAD00000004.csv": gzip.compress(text.encode()),
+        "small/LOAD00000005.csv": b"1,a\n",
+        "torn/LOAD00000006.csv": text.encode() + b'400,"',
+    }
+    for place, content in places.items():
+        project.land(f"large/rows/{place}", content)
+    table = pa.table(
+        {"Op": ["I"] * 399, "id": [row[0] for row in rows], "name": [row[1] for row in rows]}
+    )
+    parquet = io.BytesIO()
+    pq.write_table(table, parquet)
+    project.land("large/rows/20240101-100000000.parquet", parquet.getvalue())
+    (landed,) = land(project)
+    assert landed.rows == 5 * 399 + 1
+    assert list(landed.reasons.values()) == ["the file ends inside quotes: it is not whole"]
+    log = project.spark.table("log_large.rows").where("_position > 0")
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for row in log.orderBy("_file", "_position").collect():
+        assert row["_position"] == len(found.setdefault(row["_file"], [])) + 1
+        found[row["_file"]].append((int(row["id"]), row["name"]))
+    assert found.pop("large/rows/small/LOAD00000005.csv") == [(1, "a")]
+    assert len(found) == 5
+    for place, of_file in found.items():
+        assert of_file == rows, place
 
 
 def _stop(*_: object, **__: object) -> None:

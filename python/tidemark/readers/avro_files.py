@@ -1,8 +1,8 @@
 """Avro files to records, with fastavro: each file by the schema that it carries."""
 
-import io
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any
 
 import fastavro
 
@@ -27,21 +27,32 @@ _SPARK_TYPES = {
 }
 
 
-def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
+def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
     """The records of an Avro file; `_position` counts them from 1."""
-    if not content.startswith(MAGIC):
+    if file.read(len(MAGIC)) != MAGIC:
         raise UnreadableFileError("not an Avro file")
+    file.seek(0)
+    with _damage_told():
+        found = fastavro.reader(file)
+    fields = fields_of(found.writer_schema)
+    if feed.format == "debezium":
+        meanings = {name: meaning(of) for name, of in fields.items()}
+        return debezium.records(_documents(found), name, feed, meanings)
+    types = {name: spark_type(of) for name, of in fields.items()}
+    return documents.records(_documents(found), feed, types)
+
+
+def _documents(found: Iterable[Any]) -> Iterator[Any]:
+    with _damage_told():
+        yield from found
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
     try:
-        file = fastavro.reader(io.BytesIO(content))
-        found = list(file)
+        yield
     except Exception as error:  # damage shows in many ways
         raise UnreadableFileError(f"the Avro file is damaged: {error!r}") from error
-    fields = fields_of(file.writer_schema)
-    if feed.format == "debezium":
-        return debezium.records(
-            found, name, feed, {name: meaning(of) for name, of in fields.items()}
-        )
-    return documents.records(found, feed, {name: spark_type(of) for name, of in fields.items()})
 
 
 def fields_of(schema: Any) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""CSV files to records: Arrow's reader, one file at a time."""
+"""CSV files to records: Arrow's reader, block by block."""
 
 import csv
 import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +23,14 @@ from tidemark.readers.records import (
     named,
     old_keys,
 )
-from tidemark.readers.texts import WRONG, bad_text, text_of
+from tidemark.readers.texts import WRONG, bad_text, pieces_of
 
 # Stands for a delimiter of several characters: Arrow knows single ones only.
 _UNIT = "\x1f"
+# Arrow reads so much at a time; a record must not be larger.
+BLOCK = 128 << 20
+# So many characters hold the first record of a file, if it is a header.
+_HEADER = 100_000
 # So many records tell how wide a file is.
 _COUNTED = 1_000
 csv.field_size_limit((1 << 31) - 1)
@@ -33,35 +38,28 @@ _WRONG_VALUE = ("_reason", "_column", "_value")
 _RECORD = re.compile(r'(?:"(?:[^"]|"")*"|[^"\n])+')
 
 
-def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
+def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
     """The records of a CSV file, in any dialect that a feed can declare.
 
     `_position` counts the file's records from 1, its header and its bad records included, blank
     lines not. A record with another number of fields has `_reason` and `_raw`.
     """
-    text, delimiter = _with_single_characters(text_of(content, feed), feed)
-    if feed.quote != "none":
-        _require_end(text, delimiter)
+    text, delimiter = _with_single_characters(_Text(lambda: pieces_of(file, feed)), feed)
     if name.upper().startswith("CDC_TXN-"):
-        return _of_one_table(text, delimiter, feed)
+        yield from _of_one_table(text, delimiter, feed)
+        return
     has_header = feed.has_header(kind)
     if has_header:
-        found = _first_fields(text, delimiter, feed)
+        found = _first_fields(text, delimiter)
         names = named(found, feed, kind)
     else:
         found = [*feed.leading_fields(kind), *feed.declared_names, *feed.before_images()]
         names = _by_place(feed, kind)
-        first = [field.lower() for field in _first_fields(text, delimiter, feed)]
+        first = [field.lower() for field in _first_fields(text, delimiter)]
         if first == [field.lower() for field in found]:
             raise UnreadableFileError("the file begins with a header: see the feed's header")
-    good, bad = _parse(text, delimiter, len(found), feed, skip=1 if has_header else 0)
-    first_position = 2 if has_header else 1
-    total = good.num_rows + len(bad)
-    bad_positions = {position for position, _, _ in bad}
-    positions = [
-        at for at in range(first_position, first_position + total) if at not in bad_positions
-    ]
-    return _records(good, positions, bad, names, feed)
+    for part in _parse(text, delimiter, len(found), feed, skip=1 if has_header else 0):
+        yield _records(part, names, feed)
 
 
 def columns_of(text: str, feed: Feed) -> list[list[str | None]]:
@@ -69,15 +67,16 @@ def columns_of(text: str, feed: Feed) -> list[list[str | None]]:
 
     For who does not know the feed's columns yet. Raises UnreadableFileError.
     """
-    text, delimiter = _with_single_characters(text, feed)
-    records = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    source, delimiter = _with_single_characters(_Text(lambda: iter([text])), feed)
+    records = csv.reader(source.lines(), delimiter=delimiter)
     try:
         widths = Counter(len(record) for record in itertools.islice(records, _COUNTED) if record)
     except csv.Error as error:
         raise UnreadableFileError(f"not readable as CSV: {error}") from None
     if not widths:
         return []
-    good, _ = _parse(text, delimiter, widths.most_common(1)[0][0], feed, skip=0)
+    parts = _parse(source, delimiter, widths.most_common(1)[0][0], feed, skip=0)
+    good = pa.concat_tables(part.good for part in parts)
     return [column.to_pylist() for column in good.columns]
 
 
@@ -94,27 +93,22 @@ def _by_place(feed: Feed, kind: str) -> Names:
     )
 
 
-def _records(
-    good: pa.Table,
-    positions: Sequence[int],
-    bad: list[tuple[int, str, str]],
-    names: Names,
-    feed: Feed,
-) -> Records:
+def _records(part: "_Part", names: Names, feed: Feed) -> Records:
+    good = part.good
     columns = names.columns(lambda at: good[at])
-    columns["_position"] = list(positions)
+    columns["_position"] = list(part.positions)
     reasons = _reasons(good, feed)
     if reasons:
         columns["_reason"] = reasons
     for name in feed.binary_columns & columns.keys():
         columns |= _binaries(name, columns, feed)
     found = Records(columns, good.num_rows)
-    if bad:
+    if part.bad:
         found.parts.append(
             Records.from_rows(
                 [
                     {"_position": position, "_raw": raw, "_reason": reason}
-                    for position, raw, reason in bad
+                    for position, raw, reason in part.bad
                 ]
             )
         )
@@ -158,12 +152,60 @@ def _binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
 # --- dialects -----------------------------------------------------------------------------------
 
 
-def _with_single_characters(text: str, feed: Feed) -> tuple[str, str]:
-    """A text such that Arrow can read it, and its delimiter now."""
+class _Text:
+    """The text of a file, in pieces that are read anew each time."""
+
+    def __init__(self, pieces: Callable[[], Iterator[str]]) -> None:
+        self.pieces = pieces
+
+    def whole(self) -> str:
+        return "".join(self.pieces())
+
+    def lines(self) -> Iterable[str]:
+        """The lines with their ends, as Python's csv module wants them."""
+        return io.TextIOWrapper(io.BufferedReader(_Bytes(self)), encoding="utf-8", newline="")
+
+
+class _Bytes(io.RawIOBase):
+    """A text in UTF-8, with a last line end, as Arrow reads it; `quotes` counts those read."""
+
+    def __init__(self, text: _Text) -> None:
+        self._pieces = text.pieces()
+        self._left = memoryview(b"")
+        self._ends = b"\n"
+        self.quotes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        while not self._left:
+            piece = next(self._pieces, None)
+            if piece is None:
+                # Without a last line end, Arrow reads a last field that is NULL as the empty text.
+                if self._ends == b"\n":
+                    return 0
+                piece = "\n"
+            self.quotes += piece.count('"')
+            self._left = memoryview(piece.encode())
+            self._ends = bytes(self._left[-1:]) or self._ends
+        size = min(len(into), len(self._left))
+        into[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+
+def _with_single_characters(text: _Text, feed: Feed) -> tuple[_Text, str]:
+    """A text such that Arrow can read it, and its delimiter now.
+
+    Where there is something to be replaced, that is in memory as a whole.
+    """
     if feed.quote == "none":
-        return _plain(text, feed), _UNIT
+        plain = _plain(text.whole(), feed)
+        return _Text(lambda: iter([plain])), _UNIT
     if len(feed.delimiter) > 1 or feed.row_delimiter:
-        return _in_single_characters(text, feed), _UNIT
+        single = _in_single_characters(text.whole(), feed)
+        return _Text(lambda: iter([single])), _UNIT
     return text, feed.delimiter
 
 
@@ -205,41 +247,42 @@ def _in_single_characters(text: str, feed: Feed) -> str:
     return re.sub(f'("(?:[^"]|"")*")|({either})|((?:(?!{either}|").)+)', single, text, flags=re.S)
 
 
-def _require_end(text: str, delimiter: str) -> None:
+def _require_end(text: _Text, delimiter: str) -> None:
     """Raise UnreadableFileError when the text ends inside quotes: the rest of it is missing."""
-    if text.count('"') % 2 == 0:
-        return
-    # An odd quote may also stand in a field that is not quoted.
     try:
-        for _ in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
+        for _ in csv.reader(text.lines(), delimiter=delimiter, strict=True):
             pass
     except csv.Error as error:
         if "unexpected end" in str(error):
             raise UnreadableFileError("the file ends inside quotes: it is not whole") from None
 
 
-def _first_fields(text: str, delimiter: str, feed: Feed) -> list[str]:
-    line = next((line for line in re.split(r"\r\n|\r|\n", text[:100_000]) if line), "")
+def _first_fields(text: _Text, delimiter: str) -> list[str]:
+    start = ""
+    for piece in text.pieces():
+        start += piece
+        if len(start) >= _HEADER:
+            break
+    line = next((line for line in re.split(r"\r\n|\r|\n", start) if line), "")
     fields = next(csv.reader([line], delimiter=delimiter), [])
     return [field.strip() for field in fields]
 
 
-def _of_one_table(text: str, delimiter: str, feed: Feed) -> Records:
+def _of_one_table(text: _Text, delimiter: str, feed: Feed) -> Iterator[Records]:
     """This table's records of a transaction file, in which all tables stand together."""
+    whole = text.whole()
+    if feed.quote != "none" and whole.count('"') % 2:
+        _require_end(text, delimiter)
     schema, _, table = feed.source_table.partition(".")
     mine: list[str] = []
     places: list[int] = []
-    for position, line in enumerate(_RECORD.findall(text), 1):
+    for position, line in enumerate(_RECORD.findall(whole), 1):
         fields = next(csv.reader([line], delimiter=delimiter))
         if fields[1:3] == [table, schema]:
             mine.append(line.rstrip("\r"))
             places.append(position)
     leading = feed.leading_fields("changes")
     width = 3 + len(leading) - 1 + len(feed.declared_names) + len(feed.before_images())
-    good, bad = _parse("\n".join(mine), delimiter, width, feed, skip=0)
-    refused = {number for number, _, _ in bad}
-    positions = [place for number, place in enumerate(places, 1) if number not in refused]
-    bad = [(places[number - 1], raw, reason) for number, raw, reason in bad]
     names = _by_place(feed, "changes")
     # The operation, then the table and its schema, which no other file has, then the rest.
     moved = Names(
@@ -249,13 +292,29 @@ def _of_one_table(text: str, delimiter: str, feed: Feed) -> Records:
         None if names.time is None else names.time + 2,
         {at + 2: name for at, name in names.before.items()},
     )
-    return _records(good, positions, bad, moved, feed)
+    for part in _parse(_Text(lambda: iter(["\n".join(mine)])), delimiter, width, feed, skip=0):
+        part.positions = [places[number - 1] for number in part.positions]
+        part.bad = [(places[number - 1], raw, reason) for number, raw, reason in part.bad]
+        yield _records(part, moved, feed)
 
 
-def _parse(
-    text: str, delimiter: str, width: int, feed: Feed, *, skip: int
-) -> tuple[pa.Table, list[tuple[int, str, str]]]:
-    """The good records, and (position, text, reason) of the others."""
+@dataclass
+class _Part:
+    """Records of a file in order: the good ones with their positions, and the others.
+
+    Those are (position, text, reason).
+    """
+
+    good: pa.Table
+    positions: Sequence[int]
+    bad: list[tuple[int, str, str]]
+
+
+def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) -> Iterator[_Part]:
+    """The records, one part after the other; at least one.
+
+    Raises UnreadableFileError, perhaps at the end, when the text is no CSV, or not whole.
+    """
     names = [str(at) for at in range(width)]
     bad: list[tuple[int, str, str]] = []
     blank: list[int] = []
@@ -264,22 +323,22 @@ def _parse(
         if row.text == '""':
             # Old versions of DMS write such a line when a task starts or stops.
             blank.append(row.number)
-            return "skip"
-        reason = f"{row.actual_columns} fields instead of {row.expected_columns}"
-        bad.append((row.number, row.text.replace(_UNIT, feed.delimiter), reason))
+        else:
+            reason = f"{row.actual_columns} fields instead of {row.expected_columns}"
+            # Blank lines have no number.
+            number = row.number - len(blank)
+            bad.append((number, row.text.replace(_UNIT, feed.delimiter), reason))
         return "skip"
 
-    # Without a last line end, Arrow reads a last field that is NULL as the empty text.
-    content = (text if text.endswith("\n") else f"{text}\n").encode()
+    content = _Bytes(text)
+    is_quoted = feed.quote != "none"
+    told = 0
+    numbers = itertools.count(skip + 1)
     try:
-        good = pa.csv.read_csv(
-            io.BytesIO(content),
+        batches = pa.csv.open_csv(
+            pa.PythonFile(io.BufferedReader(content), mode="r"),
             read_options=pa.csv.ReadOptions(
-                column_names=names,
-                skip_rows=skip,
-                use_threads=False,
-                # The file in one block: a record must not be larger than one.
-                block_size=min(max(len(content) + 1, 1 << 20), (1 << 31) - 1),
+                column_names=names, skip_rows=skip, use_threads=False, block_size=BLOCK
             ),
             parse_options=pa.csv.ParseOptions(
                 delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
@@ -291,11 +350,23 @@ def _parse(
                 quoted_strings_can_be_null=False,
             ),
         )
+        for batch in batches:
+            # Arrow tells of bad records no later than of good ones behind them.
+            refused = {position for position, _, _ in bad}
+            free = (number for number in numbers if number not in refused)
+            positions = list(itertools.islice(free, batch.num_rows))
+            news, told = bad[told:], len(bad)
+            yield _Part(pa.Table.from_batches([batch]), positions, news)
     except pa.ArrowInvalid as error:
+        if is_quoted:
+            _require_end(text, delimiter)
+        if "straddling" in str(error):
+            why = f"a record has more than {BLOCK >> 20} MB"
+            raise UnreadableFileError(f"not readable as CSV: {why}") from error
         if "Empty CSV" not in str(error):
             raise UnreadableFileError(f"not readable as CSV: {error}") from error
-        good = pa.table({name: pa.array([], pa.string()) for name in names})
-    # Blank lines have no number.
-    return good, [
-        (number - sum(at < number for at in blank), raw, reason) for number, raw, reason in bad
-    ]
+    nothing = pa.table({name: pa.array([], pa.string()) for name in names})
+    yield _Part(nothing, [], bad[told:])
+    # An odd quote may also stand in a field that is not quoted.
+    if is_quoted and content.quotes % 2:
+        _require_end(text, delimiter)

@@ -8,7 +8,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -75,11 +75,17 @@ def offset_in(name: str, feed: Feed) -> int | None:
 
 def records(
     found: Iterable[Any], name: str, feed: Feed, meanings: Mapping[str, Meaning | None]
-) -> Records:
+) -> Iterator[Records]:
     """The records of a file's events. `meanings` are those of the columns that the file knows."""
     offset = offset_in(name, feed)
     if offset is None and feed.sequence == ("offset",):
         raise UnreadableFileError("the name has no offset to order by (sequence: offset)")
+    return Records.in_parts(_all_rows(found, offset, feed, meanings))
+
+
+def _all_rows(
+    found: Iterable[Any], offset: int | None, feed: Feed, meanings: Mapping[str, Meaning | None]
+) -> Iterator[Row]:
     known: dict[tuple[str, ...], Names] = {}
 
     def names_of(row: Mapping[str, Any]) -> Names:
@@ -88,7 +94,6 @@ def records(
             known[columns] = named(columns, feed, "changes", is_whole=False)
         return known[columns]
 
-    rows: list[Row] = []
     for position, document in enumerate(found, 1):
         for row in _rows(document, feed, meanings, names_of):
             row["_position"] = position
@@ -96,8 +101,7 @@ def records(
                 row["_sequence"] = f"{offset + position - 1:020d}"
             if "_reason" in row and "_raw" not in row:
                 row["_raw"] = documents.json_of(document)
-            rows.append(row)
-    return Records.from_rows(rows)
+            yield row
 
 
 def _rows(

@@ -72,32 +72,37 @@ def json_of(value: Any) -> str:
     return json.dumps(text_of(value), ensure_ascii=False)
 
 
-def records(found: Iterable[Any], feed: Feed, types: Mapping[str, str] | None = None) -> Records:
+def records(
+    found: Iterable[Any], feed: Feed, types: Mapping[str, str] | None = None
+) -> Iterator[Records]:
     """The records of an extract's documents, nested ones flattened: `{"a": {"b": 1}}` is `a_b`.
 
     A declared column that has an object is its JSON text. `types` are those of the documents'
     fields, where the file knows them.
     """
-    rows: list[dict[str, Any]] = []
+    return Records.in_parts(_rows(found, feed, types or {}))
+
+
+def _rows(found: Iterable[Any], feed: Feed, types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     known: dict[tuple[str, ...], Names] = {}
     kept_whole = {name.lower() for name in feed.column_names}
     for position, document in enumerate(found, 1):
         row: dict[str, Any] = {"_position": position}
-        rows.append(row)
         if not isinstance(document, Mapping):
-            row |= refused(document)
+            yield row | refused(document)
             continue
         fields = list(flattened(document, kept_whole))
         found_names = tuple(name for name, _ in fields)
         if len(set(found_names)) < len(found_names):
-            row |= {"_raw": json_of(document), "_reason": "two fields have the same flat name"}
+            reason = "two fields have the same flat name"
+            yield row | {"_raw": json_of(document), "_reason": reason}
             continue
         if found_names not in known:
             known[found_names] = named(found_names, feed, "changes", is_whole=False)
-        row |= _by_names(fields, known[found_names], feed, types or {})
+        row |= _by_names(fields, known[found_names], feed, types)
         if "_reason" in row:
             row["_raw"] = json_of(document)
-    return Records.from_rows(rows)
+        yield row
 
 
 def refused(document: Any) -> dict[str, Any]:

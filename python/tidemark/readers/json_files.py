@@ -1,14 +1,14 @@
 """JSON files to documents: one a line, in an array, one behind the other, or over several lines."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
 
 from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
 from tidemark.readers.documents import Broken, Number
 from tidemark.readers.records import Records, UnreadableFileError
-from tidemark.readers.texts import bad_text, text_of
+from tidemark.readers.texts import bad_text, pieces_of
 
 
 def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -23,40 +23,85 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
+def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
     """The records of a JSON file; `_position` counts them from 1, bad ones included."""
-    found = documents_of(text_of(content, feed), feed)
+    found = documents_of(pieces_of(file, feed), feed)
     if feed.format == "debezium":
         return debezium.records(found, name, feed, {})
     return documents.records(found, feed)
 
 
-def documents_of(text: str, feed: Feed) -> Iterator[Any]:
-    """The documents of a text; a Broken one up to the end of its line."""
-    at = _next(text, 0)
-    in_array = text.startswith("[", at)
+def documents_of(pieces: Iterable[str], feed: Feed) -> Iterator[Any]:
+    """The documents of a text, which comes in pieces; a Broken one up to the end of its line."""
+    text = _Window(pieces)
+    in_array = text.next_character() == "["
     if in_array:
-        at = _next(text, at + 1)
-    while at < len(text):
-        if in_array and text[at] in ",]":
-            in_array = text[at] == ","
-            at = _next(text, at + 1)
+        text.at += 1
+    while character := text.next_character():
+        if in_array and character in ",]":
+            in_array = character == ","
+            text.at += 1
             continue
-        try:
-            document, end = _DECODER.raw_decode(text, at)
-            wrong = bad_text(text[at:end], feed)
-        except json.JSONDecodeError as error:
-            end = text.find("\n", at)
-            end = len(text) if end < 0 else end
-            wrong = f"not JSON: {error.msg}"
-        yield Broken.because(wrong, text[at:end].rstrip("\r")) if wrong else document
-        at = _next(text, end)
+        yield _document(text, feed)
     if in_array:
         raise UnreadableFileError("the JSON array has no end")
 
 
-def _next(text: str, at: int) -> int:
-    """The next place that is no blank."""
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
+class _Window:
+    """What is left to read of a text, as far as it has come."""
+
+    def __init__(self, pieces: Iterable[str]) -> None:
+        self._pieces = iter(pieces)
+        self.text = ""
+        self.at = 0
+
+    def next_character(self) -> str:
+        """Go to the next character that is no blank; '' when there is none."""
+        while True:
+            while self.at < len(self.text):
+                if self.text[self.at] not in " \t\r\n":
+                    return self.text[self.at]
+                self.at += 1
+            if not self.read_on():
+                return ""
+
+    def read_on(self) -> bool:
+        """Whether there was more. Each time it is as much again, for long documents' sake."""
+        rest = self.text[self.at :]
+        found, wanted = [rest], 2 * len(rest)
+        length = len(rest)
+        for piece in self._pieces:
+            found.append(piece)
+            length += len(piece)
+            if length > wanted:
+                break
+        if len(found) == 1:
+            return False
+        self.text, self.at = "".join(found), 0
+        return True
+
+
+def _document(text: _Window, feed: Feed) -> Any:
+    while True:
+        try:
+            document, end = _DECODER.raw_decode(text.text, text.at)
+        except json.JSONDecodeError as error:
+            if _may_go_on(error, text) and text.read_on():
+                continue
+            wrong: str | None = f"not JSON: {error.msg}"
+            while (end := text.text.find("\n", text.at)) < 0 and text.read_on():
+                pass
+            end = len(text.text) if end < 0 else end
+        else:
+            # A number may go on.
+            if end == len(text.text) and text.read_on():
+                continue
+            wrong = bad_text(text.text[text.at : end], feed)
+        found = text.text[text.at : end]
+        text.at = end
+        return Broken.because(wrong, found.rstrip("\r")) if wrong else document
+
+
+def _may_go_on(error: json.JSONDecodeError, text: _Window) -> bool:
+    """Whether the text ends where it is wrong: within a string, or within a word such as `true`."""
+    return error.msg.startswith("Unterminated string") or error.pos > len(text.text) - 16

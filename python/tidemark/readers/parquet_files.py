@@ -1,7 +1,9 @@
 """Parquet files to records, with Arrow: each file by its own schema, every value as text."""
 
 import base64
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,7 +11,14 @@ import pyarrow.parquet
 
 from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
-from tidemark.readers.records import Records, UnreadableFileError, named, old_keys
+from tidemark.readers.records import (
+    ROWS,
+    Names,
+    Records,
+    UnreadableFileError,
+    named,
+    old_keys,
+)
 
 MAGIC = b"PAR1"
 
@@ -33,20 +42,28 @@ _SPARK_TYPES = {
 }
 
 
-def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
+def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
     """The records of a Parquet file; `_position` counts them from 1."""
-    table = table_of(content)
+    schema, tables = tables_of(file)
     if feed.format == "debezium":
-        return debezium.records(_documents(table), name, feed, {})
-    if feed.format == "extract" and any(
-        pa.types.is_struct(column.type) for column in table.columns
-    ):
-        return documents.records(_documents(table), feed)
-    names = named(table.column_names, feed, kind)
+        return debezium.records(_documents(tables), name, feed, {})
+    if feed.format == "extract" and any(pa.types.is_struct(kind) for kind in schema.types):
+        return documents.records(_documents(tables), feed)
+    return _records(tables, named(schema.names, feed, kind))
+
+
+def _records(tables: Iterable[pa.Table], names: Names) -> Iterator[Records]:
+    first = 1
+    for table in tables:
+        yield _of_table(table, names, first)
+        first += table.num_rows
+
+
+def _of_table(table: pa.Table, names: Names, first: int) -> Records:
     columns = names.columns(
         lambda at: text_of(table.column(at)), lambda at: spark_type(table.column(at).type)
     )
-    columns["_position"] = list(range(1, table.num_rows + 1))
+    columns["_position"] = list(range(first, first + table.num_rows))
     found = Records(columns, table.num_rows)
     if names.before:
         before = {name: text_of(table.column(at)) for at, name in names.before.items()}
@@ -54,10 +71,11 @@ def read(content: bytes, name: str, feed: Feed, kind: str) -> Records:
     return found
 
 
-def _documents(table: pa.Table) -> list[dict[str, Any]]:
+def _documents(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
     """The rows as dictionaries; times are text, for Python's end with the year 9999."""
-    columns = [_with_texts(column.combine_chunks()) for column in table.columns]
-    return list(pa.Table.from_arrays(columns, names=table.column_names).to_pylist())
+    for table in tables:
+        columns = [_with_texts(column.combine_chunks()) for column in table.columns]
+        yield from pa.Table.from_arrays(columns, names=table.column_names).to_pylist()
 
 
 def _with_texts(column: pa.Array) -> pa.Array:
@@ -70,12 +88,29 @@ def _with_texts(column: pa.Array) -> pa.Array:
     return column
 
 
-def table_of(content: bytes) -> pa.Table:
-    """The file as an Arrow table. Raises UnreadableFileError when it is not whole."""
-    if not content.startswith(MAGIC):
+def tables_of(file: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.Table]]:
+    """The schema of the file, and its rows, some thousands at a time.
+
+    Raises UnreadableFileError, perhaps while the rows are read, when it is not whole.
+    """
+    if file.read(len(MAGIC)) != MAGIC:
         raise UnreadableFileError("not a Parquet file")
+    file.seek(0)
+    with _damage_told():
+        found = pa.parquet.ParquetFile(file)
+        return found.schema_arrow, _tables(found)
+
+
+def _tables(found: pa.parquet.ParquetFile) -> Iterator[pa.Table]:
+    with _damage_told():
+        for batch in found.iter_batches(ROWS, use_threads=False):
+            yield pa.Table.from_batches([batch])
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
     try:
-        return pa.parquet.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+        yield
     except (pa.ArrowException, OSError) as error:
         raise UnreadableFileError(f"the Parquet file is damaged: {error}") from error
 

@@ -1,8 +1,9 @@
 """The records of a file, and how its columns find the declared ones."""
 
 import base64
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,9 @@ from tidemark.feeds import RESERVED, Feed
 NO_BYTES = "the file is empty (0 bytes)"
 # Someone can confirm that an extract is to be empty.
 NO_ROWS = "the extract has no rows: taking it would delete them all"
+
+# So many records are held at a time.
+ROWS = 20_000
 
 # What a record says of itself; in Spark's types.
 RECORD = {
@@ -85,6 +89,13 @@ class Records:
         """Of dictionaries by column."""
         names = dict.fromkeys(name for row in rows for name in row)
         return cls({name: [row.get(name) for row in rows] for name in names}, len(rows))
+
+    @classmethod
+    def in_parts(cls, rows: Iterable[dict[str, Any]]) -> "Iterator[Records]":
+        """Of dictionaries by column, some thousands at a time."""
+        left = iter(rows)
+        while part := list(itertools.islice(left, ROWS)):
+            yield cls.from_rows(part)
 
     @property
     def has_rows(self) -> bool:
