@@ -11,8 +11,8 @@ import shlex
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"--warehouse {options.warehouse}: the host has a session already, whose "
                 f"spark.sql.warehouse.dir is {there}: set it where the session is made."
             )
-        until_the_end.enter_context(_settings(spark))
+        until_the_end.enter_context(session.settings_during(spark, session.ESSENTIAL))
         cli.perform(shlex.split(options.command))
 
 
@@ -111,21 +111,6 @@ def _unpack(place: str, to: Path) -> None:
             archive.extractall(to)
     except (OSError, zipfile.BadZipFile) as error:
         raise ConfigError(f"--project {place} is not a zip that can be read: {error}.") from error
-
-
-@contextmanager
-def _settings(spark: SparkSession) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in session.ESSENTIAL}
-    try:
-        for name, value in session.ESSENTIAL.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 if __name__ == "__main__":

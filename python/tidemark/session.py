@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -120,6 +120,22 @@ def fresh() -> SparkSession:
     for name, value in ESSENTIAL.items():
         spark.conf.set(name, value)
     return spark
+
+
+@contextmanager
+def settings_during(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """While in here the session has these settings; then each has the value it had, or none."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def _connected() -> SparkSession:

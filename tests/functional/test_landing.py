@@ -118,6 +118,22 @@ def crash(function: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.Mo
     return function
 
 
+def test_files_of_two_tasks_wait_for_someone_to_confirm_them(project: Project) -> None:
+    project.add("two.tasks", COLUMNS, "id", header="all")
+    for hour, columns in ((10, "name"), (11, "name,city"), (12, "name")):
+        record = ",".join("x" for _ in columns.split(","))
+        project.land(
+            f"two/tasks/20240101-{hour}0000000.csv", f"Op,id,{columns}\nI,{hour},{record}\n"
+        )
+    (landed,) = land(project)
+    assert (landed.rows, landed.set_aside) == (1, 2)
+    with project.here():
+        for hour in (11, 12):
+            ledger.confirm(project.spark, f"two/tasks/20240101-{hour}0000000.csv", "test")
+    (landed,) = land(project)
+    assert (landed.rows, landed.set_aside) == (2, 0)
+
+
 @pytest.fixture
 def large(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Files of more than 20 bytes count as large, and Spark reads them in splits of 1,000."""

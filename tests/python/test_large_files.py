@@ -122,8 +122,9 @@ def test_what_stands_far_from_the_beginning(
     name: str, content: str, reason: str | None, request: pytest.FixtureRequest
 ) -> None:
     kind = "load" if name.startswith("LOAD") else "changes"
-    of = {"format": "dms"} if kind == "load" else {"format": "extract", "status_column": "s"}
-    found = feed_from_source(source(**of))
+    is_dms = kind == "load"
+    node = source() if is_dms else source(format="extract", status_column="s")
+    found = feed_from_source(node)
     assert found is not None
     files = {name: content.encode()}
     expected = read(found, kind, whole(files))

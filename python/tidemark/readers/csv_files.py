@@ -59,7 +59,9 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
         if first == [field.lower() for field in found]:
             raise UnreadableFileError("the file begins with a header: see the feed's header")
     for part in _parse(text, delimiter, len(found), feed, skip=1 if has_header else 0):
-        yield _records(part, names, feed)
+        of_part = _records(part, names, feed)
+        is_first = has_header and part.positions[:1] == [2]
+        yield of_part.telling(found) if is_first else of_part
 
 
 def columns_of(text: str, feed: Feed) -> list[list[str | None]]:

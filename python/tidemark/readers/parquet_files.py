@@ -68,7 +68,7 @@ def _of_table(table: pa.Table, names: Names, first: int) -> Records:
     if names.before:
         before = {name: text_of(table.column(at)) for at, name in names.before.items()}
         found.parts += old_keys(found, before)
-    return found
+    return found.telling(table.column_names) if first == 1 else found
 
 
 def _documents(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:

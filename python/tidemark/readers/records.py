@@ -18,7 +18,8 @@ NO_ROWS = "the extract has no rows: taking it would delete them all"
 # So many records are held at a time.
 ROWS = 20_000
 
-# What a record says of itself; in Spark's types.
+# What a record says of itself; in Spark's types. The first one of a file whose columns have names
+# tells them all in `_file_columns`.
 RECORD = {
     "_file": "string",
     "_position": "bigint",
@@ -31,6 +32,7 @@ RECORD = {
     "_source_time": "string",
     "_sequence": "string",
     "_is_snapshot": "boolean",
+    "_file_columns": "string",
     "_others": "map<string, string>",
 }
 _ARROW = {
@@ -96,6 +98,12 @@ class Records:
         left = iter(rows)
         while part := list(itertools.islice(left, ROWS)):
             yield cls.from_rows(part)
+
+    def telling(self, names: Sequence[str]) -> "Records":
+        """The same; its first record tells the names of the file's columns."""
+        if self.rows:
+            self.columns["_file_columns"] = [", ".join(names), *[None] * (self.rows - 1)]
+        return self
 
     @property
     def has_rows(self) -> bool:
