@@ -26,14 +26,19 @@ class Event:
     position: int
     is_initial: bool = False
     generation: int = 0
+    epoch: int = 0
     left_out: frozenset[str] = frozenset()
 
     @property
     def turn(self) -> tuple[Any, ...]:
-        """Rules 1, 18 and 19: what orders events; those of one turn are a tie."""
+        """Rules 1, 18 and 19: what orders events; those of one turn are a tie.
+
+        Sequences are compared within an epoch and a generation; the first load is before all.
+        """
+        since = self.generation + self.epoch
         if self.is_initial:
-            return (2 * self.generation,)
-        return (2 * self.generation + 1, self.sequence)
+            return (since if self.generation else 0, 0)
+        return (since, 1, self.sequence)
 
     @property
     def place(self) -> tuple[Any, ...]:

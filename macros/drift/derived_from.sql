@@ -48,6 +48,8 @@
     {%- for name in feed.sequence -%}
         {%- do sequence.append(name ~ ' ' ~ feed.columns[name]) -%}
     {%- endfor -%}
+    {%- set ordered_by = sequence | join(', ')
+        or ('place in the source' if feed.is_placed else 'place in the files') -%}
     {%- set left_out = [] -%}
     {%- for name in feed.columns if name not in feed.kept -%}
         {%- do left_out.append(name) -%}
@@ -59,7 +61,7 @@
     {%- endfor -%}
     {%- set derivation = {
         'key': key | join(', '),
-        'sequence': sequence | join(', ') or ('place in the source' if feed.is_placed else 'place in the files'),
+        'sequence': ([ordered_by] + feed.epochs) | join(', anew since '),
         'columns left out': left_out | sort,
         'partial rows': partial,
     } -%}

@@ -8,7 +8,7 @@
 
     {%- if not execute -%}
         {%- do return({
-            'key': [], 'sequence': [], 'is_placed': false, 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false,
+            'key': [], 'sequence': [], 'is_placed': false, 'epochs': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false,
         }) -%}
     {%- endif -%}
 
@@ -45,7 +45,12 @@
     {%- set sequence = _as_list(settings.get('sequence')) -%}
     {#- Debezium's default: the place in the source's log, or in Kafka, which landing writes down. -#}
     {%- set is_placed = settings.format == 'debezium' and (not sequence or sequence[0] in ('source', 'offset')) -%}
+    {#- A record of Kafka may tell of an old change anew: which topic it is of, its file's time says. -#}
+    {%- set epoch_at = '_file_at' if is_placed and sequence[:1] == ['offset'] else '_changed_at' -%}
     {%- set sequence = [] if is_placed else sequence -%}
+    {%- set epochs = settings.get('epochs') or [] -%}
+    {#- YAML makes dates of texts. -#}
+    {%- set epochs = [epochs] if epochs is string or epochs is not iterable else epochs -%}
     {%- set included = _as_list(settings.get('include_columns')) -%}
     {%- set excluded = _as_list(settings.get('exclude_columns')) + _as_list(settings.get('changed_columns')) -%}
     {%- set columns = {} -%}
@@ -74,6 +79,8 @@
         'key': key,
         'sequence': sequence,
         'is_placed': is_placed,
+        'epochs': epochs | map('string') | map('replace', 'T', ' ') | list,
+        'epoch_at': epoch_at,
         'columns': columns,
         'kept': kept,
         'partial': _partial_rows(settings, columns, key, sequence),

@@ -40,7 +40,7 @@
         _is_delete,
         _changed_at,
         named_struct(
-            'phase', {{ _phase(has_reloads) }},
+            'phase', {{ _phase(feed, has_reloads) }},
             'sequence', {{ _sequence(feed) }},
             'file_at', _file_at,
             'file', _file,
@@ -93,18 +93,27 @@
     The rows of an initial load are older than every change, whatever their own
     columns say. A reload begins a new generation: its rows come after all
     changes of the files before it, and before those of the files after it.
-    Without a declared sequence the files' own times say so.
+    Without a declared sequence the files' own times say so. So it is with an epoch,
+    in which the sequence counts anew; a snapshot of Debezium's is older than the
+    changes of its own epoch. A DMS task has one initial load, however late its files
+    were written: the others are reloads.
 #}
-{%- macro _phase(has_reloads) -%}
+{%- macro _phase(feed, has_reloads) -%}
+    {%- set epochs_before -%}
+        {%- if feed.epochs %} + 2 * {{ epoch_of(feed.epochs, feed.epoch_at) }}{% endif -%}
+    {%- endset -%}
     {%- if has_reloads -%}
         if(
             _is_initial,
             0,
             if({{ _is_reload() }}, 0, 1)
             + 2 * size({{ _reloads_before() }})
+            {{- epochs_before }}
         )
+    {%- elif feed.has_generations -%}
+        if(_is_initial, 0, 1{{ epochs_before }})
     {%- else -%}
-        if(_is_initial, 0, 1)
+        if(_is_initial, 0, 1){{ epochs_before }}
     {%- endif -%}
 {%- endmacro -%}
 

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
     confirm = commands.add_parser(
         "confirm",
-        help="take an extract that was set aside because it deletes so much",
+        help="take a file that was set aside until someone confirms it",
         parents=[on_target],
     )
     confirm.add_argument(

@@ -9,7 +9,9 @@ import re
 import zoneinfo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from tidemark.errors import ConfigError
@@ -39,7 +41,7 @@ _NOT_FOR: dict[str, dict[str, tuple[str, ...]]] = {
         "that is a way of Debezium": ("field_prefix", "timestamp_unit", "decimals", "upserts_only"),
     },
     "full extract": {
-        "their time orders them": ("sequence", "timestamp_column", "operations"),
+        "their time orders them": ("sequence", "epochs", "timestamp_column", "operations"),
         "their rows are whole": ("ignore_null_updates", "changed_columns", "unavailable_value"),
         "each stands for the whole table": ("truncate_when", "lateness"),
     },
@@ -65,6 +67,7 @@ _NOT_FOR: dict[str, dict[str, tuple[str, ...]]] = {
 }
 _TIME_PARTS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})?)?")
 _TYPE = re.compile(
     r"^(string|boolean|tinyint|smallint|int|integer|bigint|float|double|date|timestamp"
     r"|timestamp_ntz|binary|decimal\(\d+, ?\d+\))$"
@@ -93,6 +96,7 @@ class Feed:
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     sequence: tuple[str, ...] = ()
+    epochs: tuple[str, ...] = ()
     header: str = "none"
     op_in_load: bool = False
     timestamp_column: str | None = None
@@ -160,7 +164,17 @@ class Feed:
     @property
     def sequence_columns(self) -> tuple[str, ...]:
         """The columns that order changes; none when their place in the source's log does."""
-        return () if self.sequence in PLACES and self.format == "debezium" else self.sequence
+        return () if self.is_placed else self.sequence
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether changes are ordered by their place in the source's log, or in Kafka."""
+        return self.format == "debezium" and self.sequence in PLACES
+
+    @property
+    def is_by_offset(self) -> bool:
+        """Whether it is the place in Kafka."""
+        return self.is_placed and self.sequence == ("offset",)
 
     @property
     def is_full_extract(self) -> bool:
@@ -287,6 +301,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     _check_choices(check, settings, known)
     _check_columns_of_tables(check, settings, known)
     _check_partial_rows(check, settings, known)
+    epochs = _epochs(check, settings, sequence)
     lateness = settings.get("lateness")
     if lateness and not re.fullmatch(r"\d+ (second|minute|hour|day|week)s?", str(lateness)):
         check.problems.append(f"lateness '{lateness}' must be such as '7 days' or '36 hours'.")
@@ -315,6 +330,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         key=key,
         columns=columns,
         sequence=sequence,
+        epochs=epochs,
         header=settings.get("header", "all" if settings["format"] == "extract" else "none"),
         op_in_load=bool(settings.get("op_in_load", False)),
         timestamp_column=settings.get("timestamp_column"),
@@ -446,6 +462,32 @@ def _check_choices(check: _Check, settings: Mapping[str, Any], known: set[str]) 
 
 def _all_or_names(value: Any) -> bool | tuple[str, ...]:
     return value if isinstance(value, bool) else _names(value)
+
+
+def _epochs(
+    check: _Check, settings: Mapping[str, Any], sequence: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Since when positions count anew, as texts in UTC."""
+    told = settings.get("epochs") or ()
+    texts = [str(each) for each in (told if isinstance(told, list | tuple) else (told,))]
+    times = []
+    for text in texts:
+        try:
+            if not _TIME.fullmatch(text):
+                raise ValueError(text)
+            at = datetime.fromisoformat(text)
+            times.append(at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC))
+        except ValueError:
+            check.problems.append(
+                f"epochs '{text}' must be a time (UTC), such as 2024-03-01 12:00:00."
+            )
+    for before, after in pairwise(times):
+        if before >= after:
+            check.problems.append(f"epochs must ascend: {after} stands behind {before}.")
+    is_full_extract = settings.get("format") == "extract" and not settings.get("status_column")
+    if texts and not sequence and not is_full_extract:
+        check.problems.append("epochs needs a sequence: without one the files order changes.")
+    return tuple(at.replace(tzinfo=None).isoformat(" ") for at in times)
 
 
 def _check_columns_of_tables(check: _Check, settings: Mapping[str, Any], known: set[str]) -> None:

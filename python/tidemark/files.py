@@ -85,8 +85,10 @@ def _in_utc(local: datetime, zone: str, modified: datetime) -> datetime:
 def _debezium(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]:
     offset = offset_in(name, feed)
     if offset is not None:
-        # The file's place in its partition, as a time: it orders, and says nothing else.
-        return "changes", EPOCH + timedelta(microseconds=offset)
+        # The file's place in its partition, as a time: it orders, and says nothing else. By offset
+        # the records are in order without it, and the time says which topic the file is of.
+        by_place = EPOCH + timedelta(microseconds=offset)
+        return "changes", modified if feed.is_by_offset else by_place
     # Some sinks write names without a type; what the file is, its first bytes tell.
     return "foreign" if type_of_file(name) == "csv" else "changes", modified
 

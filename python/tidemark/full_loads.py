@@ -28,7 +28,7 @@ def _extract(feed: Feed) -> str:
     return f"{whole if feed.extract_is == 'folder' else '_file'} as _extract"
 
 
-def _key(feed: Feed) -> list[str]:
+def typed_key(feed: Feed) -> list[str]:
     """The key as it is typed: 1, +1 and 01 are one key."""
     types = {column.name: column.type for column in feed.columns}
     return [f"{macros.cast_text(f'`{name}`', types[name])} as `{name}`" for name in feed.key]
@@ -95,7 +95,7 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
     keys = ", ".join(f"`{name}`" for name in feed.key)
     told = ", ', ', ".join(f"'{name} ', cast(key.`{name}` as string)" for name in feed.key)
     found = (
-        good.selectExpr("_extract", *_key(feed))
+        good.selectExpr("_extract", *typed_key(feed))
         .groupBy("_extract", *[f"`{name}`" for name in feed.key])
         .count()
         .where("count > 1")
@@ -135,8 +135,8 @@ def _first_shrunken(
     # The times as literals: Delta passes over the files of all other extracts.
     rows = (
         log.where((F.col("_op") == "R") & F.col("_file_at").isin(*{at for _, at, _ in pairs}))
-        .selectExpr("_file_at", _extract(feed), *_key(feed))
-        .unionByName(good.selectExpr(*_EXTRACT, *_key(feed)))
+        .selectExpr("_file_at", _extract(feed), *typed_key(feed))
+        .unionByName(good.selectExpr(*_EXTRACT, *typed_key(feed)))
         .join(F.broadcast(numbers), list(_EXTRACT))
         .select("nth", *[f"`{name}`" for name in feed.key])
         .distinct()

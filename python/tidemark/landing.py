@@ -17,7 +17,18 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import files, full_loads, ledger, log, macros, problems, producers, readers, session
+from tidemark import (
+    files,
+    full_loads,
+    ledger,
+    log,
+    macros,
+    positions,
+    problems,
+    producers,
+    readers,
+    session,
+)
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
@@ -230,15 +241,20 @@ def _carry_out(
     read = _events(spark, feed, root, readable, plan.load_id).persist()
     try:
         strictly = _refused_for_bad_records(feed, read)
-        strictly |= producers.refused(feed, read, plan.confirmed)
         strictly |= full_loads.refused_with_others(feed, readable, {**refused, **strictly})
         refused |= strictly
         events = read.where(~F.col("_file").isin(*strictly)) if strictly else read
+        broken: dict[str, str] = {}
         if feed.is_full_extract:
             broken = full_loads.refused_extracts(spark, feed, events, plan.confirmed)
-            if broken:
-                events = events.where(~F.col("_file").isin(*broken))
-                refused |= broken
+        elif feed.is_placed:
+            broken = positions.refused(spark, feed, events, plan)
+        elif feed.format == "dms" and sum(file.kind == "changes" for file in readable) > 2:
+            broken = producers.refused(events, plan.confirmed)
+        if broken:
+            events = events.where(~F.col("_file").isin(*broken))
+            refused |= broken
+        if feed.is_full_extract:
             events = full_loads.with_truncates(feed, events, plan.confirmed)
         elif feed.format == "dms":
             loads = [file for file in readable if file.kind == "load" and file.path not in refused]
@@ -483,7 +499,11 @@ def _read(
     changed_at = F.coalesce("_told_at", file_time)
     if feed.loaded_at:
         loaded_at = F.lit(feed.loaded_at).cast("timestamp")
-        changed_at = F.when(is_initial, loaded_at).otherwise(changed_at)
+        is_of_then = is_initial
+        if feed.format == "debezium" and feed.epochs:
+            # A snapshot that was taken since then stands in its epoch.
+            is_of_then = is_initial & (changed_at < F.lit(feed.epochs[0]).cast("timestamp"))
+        changed_at = F.when(is_of_then, loaded_at).otherwise(changed_at)
     columns = [f"`{name}`" for name in feed.column_names]
     return (
         _with_conditions(_with_operation(records, feed, kind), feed)
@@ -501,6 +521,7 @@ def _read(
         .select(
             *columns,
             *log.COLUMNS,
+            "_told_at",
             "_file_columns",
             "_others",
             "_skipped",

@@ -1,5 +1,6 @@
 """The project's pure SQL macros, rendered without dbt: one rule, one place, two callers."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,11 @@ def _module(file: str) -> Any:
 def cast_text(text: str, data_type: str) -> str:
     """The SQL expression that reads `text` as `data_type`: macros/staging/cast_text.sql."""
     return str(_module("staging/cast_text.sql").cast_text(text, data_type))
+
+
+def epoch_of(epochs: Sequence[str], at: str) -> str:
+    """The SQL expression of the epoch of a change at a time: macros/staging/epoch_of.sql."""
+    return str(_module("staging/epoch_of.sql").epoch_of(epochs, at))
 
 
 def names_in_list(text: str) -> str:

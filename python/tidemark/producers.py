@@ -9,10 +9,8 @@ from collections.abc import Collection
 
 from pyspark.sql import DataFrame
 
-from tidemark.feeds import Feed
 
-
-def refused(feed: Feed, read: DataFrame, confirmed: Collection[str]) -> dict[str, str]:
+def refused(events: DataFrame, confirmed: Collection[str]) -> dict[str, str]:
     """Why change files of this load cannot be taken, by file, until someone confirms them.
 
     A table's columns change now and then, and not back. Where, in the order of the files, columns
@@ -20,10 +18,8 @@ def refused(feed: Feed, read: DataFrame, confirmed: Collection[str]) -> dict[str
     first of the others on, for nothing tells which of them are meant. Only what lands together is
     compared, and only files whose columns have names.
     """
-    if feed.format != "dms":
-        return {}
     rows = (
-        read.where("_file_columns is not null and not _is_initial")
+        events.where("_file_columns is not null and not _is_initial")
         .select("_file_at", "_file", "_file_columns")
         .collect()
     )

@@ -43,6 +43,9 @@ COLUMNS = {"case_id": "int", "k": "string", "x": "string", "y": "string"}
 KEYS = ("ab", "a", "", "AB")
 ROWS = {"x": ("ab", "a", "", "NULL"), "y": ("c", "bc", "")}
 
+# Since when sequences count anew, in one of the tables.
+EPOCHS = (START + 500_000, START + 60 * SECOND)
+
 # "The value is as it was", as Debezium says it.
 SAME = "__same__"
 
@@ -222,6 +225,7 @@ class Table:
     truncates: bool = False
     events: list[Event] = field(default_factory=list)
     reloads: list[int] = field(default_factory=list)
+    epochs: tuple[int, ...] = ()
     # What was known after each build: the end of the build, current, history.
     known: list[tuple[int, dict[Key, Values], list[Version]]] = field(default_factory=list)
 
@@ -246,9 +250,13 @@ class Table:
         return [f"log_{self.name}", self.current, *histories]
 
     def settled(self) -> list[Event]:
-        """The events, each in its generation: rule 19."""
+        """The events, each in its generation, rule 19, and in the epoch of its time."""
         return [
-            replace(event, generation=sum(at <= event.file_at for at in self.reloads))
+            replace(
+                event,
+                generation=sum(at <= event.file_at for at in self.reloads),
+                epoch=sum(at <= event.changed_at for at in self.epochs),
+            )
             for event in self.events
         ]
 
@@ -257,6 +265,8 @@ def declare(project: Project, table: Table, **feed: Any) -> None:
     columns = COLUMNS | ({"seq": "bigint"} if table.by_seq else {})
     if table.by_seq:
         feed |= {"sequence": ["seq"], "timestamp_column": "ts"}
+    if table.epochs:
+        feed |= {"epochs": [_timestamp(at) for at in table.epochs]}
     if table.partial:
         columns |= {"chg": "string"}
         feed |= {"changed_columns": "chg", "unavailable_value": SAME}
@@ -593,8 +603,9 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     in_order = Table("conv.in_order", True)
     in_order_partial = Table("conv.in_order_partial", True, partial=True)
     partial = Table("conv.partial", True, (PLAIN, KNOWN), partial=True, truncates=True)
+    by_epoch = Table("conv.by_epoch", True, (PLAIN, KNOWN), epochs=EPOCHS)
     dumped = Table("conv.extract", False, (BY_FILE, DELETES))
-    tables = [by_file, by_seq, in_order, in_order_partial, partial, dumped]
+    tables = [by_file, by_seq, in_order, in_order_partial, partial, by_epoch, dumped]
     for table in tables:
         dump = {"format": "extract", "max_deleted_share": 1.0}
         declare(project, table, **(dump if table is dumped else {}))
@@ -605,9 +616,11 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
         land_batch(project, in_order, ordered, batch)
         land_batch(project, in_order_partial, ordered, batch)
         land_batch(project, partial, [_early_loads(case) for case in found], batch)
+        land_batch(project, by_epoch, [_counted_anew(_early_loads(case)) for case in found], batch)
         land_extracts(project, dumped, dumps, batch)
         if batch == BATCHES - 1:
             reload(project, partial, dumps)
+            reload(project, by_epoch, dumps)
         project.build()
         for table in tables:
             compare(project, table, f"after batch {batch + 1}")
@@ -615,9 +628,9 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
             for table in (in_order, in_order_partial):
                 assert "last_versions as" in _history_sql(project, table), "not the in-order build"
 
-    for table in (by_file, partial):
+    for table in (by_file, partial, by_epoch):
         _knowledge_is_kept(project, table)
-    _as_of_load(project, [by_seq, partial, dumped])
+    _as_of_load(project, [by_seq, partial, by_epoch, dumped])
     _nothing_new_commits_nothing(project, tables)
     _rebuild_is_the_same(project, tables)
 
@@ -625,6 +638,15 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
 def _early_loads(case: Case) -> Case:
     """The case with an initial load that is whole in the first batch."""
     return [replace(arrival, batch=0) if arrival.file == -1 else arrival for arrival in case]
+
+
+def _counted_anew(case: Case) -> Case:
+    """The case with sequences that go back at the start of each epoch."""
+
+    def counted(change: Change) -> Change:
+        return replace(change, seq=change.seq - 7 * sum(at <= change.when for at in EPOCHS))
+
+    return [replace(arrival, change=counted(arrival.change)) for arrival in case]
 
 
 def _knowledge_is_kept(project: Project, table: Table) -> None:

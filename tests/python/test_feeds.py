@@ -1,5 +1,6 @@
 """A wrong declaration is one message that names the file, the table and every problem."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -70,6 +71,18 @@ def test_a_source_without_a_feed_is_none_of_our_business() -> None:
         ({"format": "extract", "time_in_name": "%Y-%d"}, r"must have %Y, %m and %d"),
         ({"format": "extract", "max_deleted_share": 2}, r"must be a number from 0 to 1"),
         ({"lateness": "a week"}, r"lateness 'a week' must be such as '7 days'"),
+        (
+            {"epochs": "March"},
+            r"epochs 'March' must be a time \(UTC\), such as 2024-03-01 12:00:00",
+        ),
+        ({"epochs": ["2024-03-01 25:00:00"]}, r"epochs '2024-03-01 25:00:00' must be a time"),
+        ({"epochs": [20240301]}, r"epochs '20240301' must be a time"),
+        (
+            {"sequence": "id", "epochs": ["2024-03-02", "2024-03-01"]},
+            r"epochs must ascend: 2024-03-01 00:00:00\+00:00 stands behind 2024-03-02",
+        ),
+        ({"epochs": ["2024-03-01"]}, r"epochs needs a sequence: without one the files order"),
+        ({"format": "extract", "epochs": "2024-03-01"}, r"epochs is not for format extract: their"),
         ({"exclude_columns": ["id"]}, r"'id' is the key, which a table needs"),
         ({"exclude_columns": "nmae"}, r"exclude_columns: 'nmae' is not among the columns"),
         ({"include_columns": "name", "exclude_columns": "name"}, r"not both"),
@@ -81,6 +94,15 @@ def test_a_wrong_setting_is_refused_in_words(feed: dict[str, Any], message: str)
     with pytest.raises(ConfigError, match=message) as caught:
         declared(**feed)
     assert str(caught.value).startswith("models/staging/shop/_shop__sources.yml, shop.orders: ")
+
+
+def test_epochs_are_times_in_utc_however_yaml_writes_them() -> None:
+    noon = datetime(2024, 3, 1, 12, tzinfo=UTC)
+    for told in (noon, noon.replace(tzinfo=None), "2024-03-01T12:00:00Z", "2024-03-01 12:00:00"):
+        assert declared(format="debezium", epochs=told).epochs == ("2024-03-01 12:00:00",)
+    several = declared(sequence="id", epochs=[noon.date(), "2024-03-01 14:00:00.5+01:00"])
+    assert several.epochs == ("2024-03-01 00:00:00", "2024-03-01 13:00:00.500000")
+    assert declared().epochs == ()
 
 
 def test_all_problems_are_told_at_once() -> None:

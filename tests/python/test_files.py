@@ -1,5 +1,6 @@
 """Which file is what, and in which order files apply."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,19 @@ def test_a_name_that_dms_does_not_write_is_foreign(tmp_path: Path, name: str) ->
 def test_side_files_are_passed_over(tmp_path: Path) -> None:
     side = ["_SUCCESS", ".LOAD00000001.csv.crc", "LOAD00000001.dfm", "awsdms_status/LOAD1.csv"]
     assert listed(tmp_path, "LOAD00000001.csv", *side) == [("LOAD00000001.csv", "load")]
+
+
+@pytest.mark.parametrize(("sequence", "is_written"), [("source", False), ("offset", True)])
+def test_an_offset_is_a_time_only_where_it_orders_alone(
+    tmp_path: Path, sequence: str, is_written: bool
+) -> None:
+    file = tmp_path / "shop/orders/orders+0+0000000007.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("x")
+    feed = declared(format="debezium", sequence=sequence)
+    (found,) = files.listed(storage.at(str(tmp_path)), feed)
+    by_offset = files.EPOCH + timedelta(microseconds=7)
+    assert found.time == (found.modified if is_written else by_offset)
 
 
 def test_a_folder_that_is_not_there_holds_no_files(tmp_path: Path) -> None:

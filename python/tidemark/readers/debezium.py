@@ -68,7 +68,7 @@ class _Event:
 def offset_in(name: str, feed: Feed) -> int | None:
     """The Kafka offset of a file's first record, as sinks write it in the name; else None."""
     found = _OFFSET.search(name)
-    if not found and feed.sequence == ("offset",):
+    if not found and feed.is_by_offset:
         found = _OTHER_OFFSET.search(name)
     return int(found[1]) if found else None
 
@@ -78,7 +78,7 @@ def records(
 ) -> Iterator[Records]:
     """The records of a file's events. `meanings` are those of the columns that the file knows."""
     offset = offset_in(name, feed)
-    if offset is None and feed.sequence == ("offset",):
+    if offset is None and feed.is_by_offset:
         raise UnreadableFileError("the name has no offset to order by (sequence: offset)")
     return Records.in_parts(_all_rows(found, offset, feed, meanings))
 
@@ -97,7 +97,7 @@ def _all_rows(
     for position, document in enumerate(found, 1):
         for row in _rows(document, feed, meanings, names_of):
             row["_position"] = position
-            if feed.sequence == ("offset",) and offset is not None:
+            if feed.is_by_offset and offset is not None:
                 row["_sequence"] = f"{offset + position - 1:020d}"
             if "_reason" in row and "_raw" not in row:
                 row["_raw"] = documents.json_of(document)
@@ -148,7 +148,7 @@ def _of_event(
         is_snapshot = False
     shared: Row = {"_source_op": op, "_source_time": _time(event.times)}
     # By offset, a snapshot that is taken again stands where it was written.
-    shared["_is_snapshot"] = is_snapshot and feed.sequence != ("offset",)
+    shared["_is_snapshot"] = is_snapshot and not feed.is_by_offset
     if by_position:
         shared["_sequence"] = position
         if position is None and not is_snapshot:
