@@ -61,7 +61,7 @@
     {%- endfor -%}
     {%- set derivation = {
         'key': key | join(', '),
-        'sequence': ([ordered_by] + feed.epochs) | join(', anew since '),
+        'sequence': ([ordered_by] + (feed.epochs or [])) | join(', anew since '),
         'columns left out': left_out | sort,
         'partial rows': partial,
     } -%}
