@@ -3,8 +3,10 @@
 The files are those of all landing cases, and some that are broken far from their beginning.
 """
 
+import gzip
 import json
 import re
+import resource
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -145,3 +147,19 @@ def test_a_file_that_grew_while_it_was_read_is_none(grown: bytes) -> None:
     batch = batch.set_column(4, "size", sizes)
     (row,) = read(found, "load", [batch])
     assert row["_reason"] == readers.VANISHED
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_full_disk_is_not_the_files_fault(packed: bool, small_pieces: None) -> None:
+    found = feed_from_source(source())
+    assert found is not None
+    content = MANY.encode()
+    batches = whole({"LOAD00000001.csv": gzip.compress(content) if packed else content})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The kernel refuses what goes beyond it, as it does on a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            read(found, "load", batches)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -132,6 +132,9 @@ def records_of(
                 raise UnreadableFileError(VANISHED)
             _put_aside(aside, path, file, feed, kind)
         except Exception as error:
+            if isinstance(error, MemoryError) or getattr(error, "errno", None):
+                # The machine's trouble, such as a full disk: the file is as it should be.
+                raise
             why = str(error)
             if not isinstance(error, UnreadableFileError):
                 # Whatever an odd file does, the others are read.
@@ -168,7 +171,7 @@ def _unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as plain:
         try:
             shutil.copyfileobj(gzip.GzipFile(fileobj=file, mode="rb"), plain)
-        except (OSError, EOFError, zlib.error) as error:
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise UnreadableFileError(f"the gzip file is damaged: {error}") from error
         plain.seek(0)
         yield plain

@@ -29,6 +29,7 @@ from tidemark.readers.texts import WRONG, bad_text, pieces_of
 _UNIT = "\x1f"
 # Arrow reads so much at a time; a record must not be larger.
 BLOCK = 128 << 20
+_LEAST = 1 << 16
 # So many characters hold the first record of a file, if it is a header.
 _HEADER = 100_000
 # So many records tell how wide a file is.
@@ -44,7 +45,8 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
     `_position` counts the file's records from 1, its header and its bad records included, blank
     lines not. A record with another number of fields has `_reason` and `_raw`.
     """
-    text, delimiter = _with_single_characters(_Text(lambda: pieces_of(file, feed)), feed)
+    text = _Text(lambda: pieces_of(file, feed), file.seek(0, io.SEEK_END))
+    text, delimiter = _with_single_characters(text, feed)
     if name.upper().startswith("CDC_TXN-"):
         yield from _of_one_table(text, delimiter, feed)
         return
@@ -69,7 +71,7 @@ def columns_of(text: str, feed: Feed) -> list[list[str | None]]:
 
     For who does not know the feed's columns yet. Raises UnreadableFileError.
     """
-    source, delimiter = _with_single_characters(_Text(lambda: iter([text])), feed)
+    source, delimiter = _with_single_characters(_Text.of(text), feed)
     records = csv.reader(source.lines(), delimiter=delimiter)
     try:
         widths = Counter(len(record) for record in itertools.islice(records, _COUNTED) if record)
@@ -155,10 +157,15 @@ def _binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
 
 
 class _Text:
-    """The text of a file, in pieces that are read anew each time."""
+    """The text of a file, in pieces that are read anew each time; `size` is about its bytes."""
 
-    def __init__(self, pieces: Callable[[], Iterator[str]]) -> None:
+    def __init__(self, pieces: Callable[[], Iterator[str]], size: int) -> None:
         self.pieces = pieces
+        self.size = size
+
+    @classmethod
+    def of(cls, text: str) -> "_Text":
+        return cls(lambda: iter([text]), len(text))
 
     def whole(self) -> str:
         return "".join(self.pieces())
@@ -204,10 +211,10 @@ def _with_single_characters(text: _Text, feed: Feed) -> tuple[_Text, str]:
     """
     if feed.quote == "none":
         plain = _plain(text.whole(), feed)
-        return _Text(lambda: iter([plain])), _UNIT
+        return _Text.of(plain), _UNIT
     if len(feed.delimiter) > 1 or feed.row_delimiter:
         single = _in_single_characters(text.whole(), feed)
-        return _Text(lambda: iter([single])), _UNIT
+        return _Text.of(single), _UNIT
     return text, feed.delimiter
 
 
@@ -294,7 +301,7 @@ def _of_one_table(text: _Text, delimiter: str, feed: Feed) -> Iterator[Records]:
         None if names.time is None else names.time + 2,
         {at + 2: name for at, name in names.before.items()},
     )
-    for part in _parse(_Text(lambda: iter(["\n".join(mine)])), delimiter, width, feed, skip=0):
+    for part in _parse(_Text.of("\n".join(mine)), delimiter, width, feed, skip=0):
         part.positions = [places[number - 1] for number in part.positions]
         part.bad = [(places[number - 1], raw, reason) for number, raw, reason in part.bad]
         yield _records(part, moved, feed)
@@ -334,13 +341,17 @@ def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) ->
 
     content = _Bytes(text)
     is_quoted = feed.quote != "none"
-    told = 0
+    told, is_told = 0, False
     numbers = itertools.count(skip + 1)
     try:
         batches = pa.csv.open_csv(
             pa.PythonFile(io.BufferedReader(content), mode="r"),
             read_options=pa.csv.ReadOptions(
-                column_names=names, skip_rows=skip, use_threads=False, block_size=BLOCK
+                column_names=names,
+                skip_rows=skip,
+                use_threads=False,
+                # A small file must not cost the room for a large one.
+                block_size=min(BLOCK, max(4 * text.size, _LEAST)),
             ),
             parse_options=pa.csv.ParseOptions(
                 delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
@@ -359,6 +370,7 @@ def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) ->
             positions = list(itertools.islice(free, batch.num_rows))
             news, told = bad[told:], len(bad)
             yield _Part(pa.Table.from_batches([batch]), positions, news)
+            is_told = True
     except pa.ArrowInvalid as error:
         if is_quoted:
             _require_end(text, delimiter)
@@ -367,8 +379,9 @@ def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) ->
             raise UnreadableFileError(f"not readable as CSV: {why}") from error
         if "Empty CSV" not in str(error):
             raise UnreadableFileError(f"not readable as CSV: {error}") from error
-    nothing = pa.table({name: pa.array([], pa.string()) for name in names})
-    yield _Part(nothing, [], bad[told:])
+    if told < len(bad) or not is_told:
+        nothing = pa.table({name: pa.array([], pa.string()) for name in names})
+        yield _Part(nothing, [], bad[told:])
     # An odd quote may also stand in a field that is not quoted.
     if is_quoted and content.quotes % 2:
         _require_end(text, delimiter)
