@@ -37,9 +37,14 @@ from tidemark.storage import LandingFolder
 # Files of more bytes come by lines, so that neither Java nor Python must hold one as a whole.
 LARGE = 64 << 20
 # With so many bytes together, compiled queries are faster (3 times at 100 MB), in spite of the time
-# that compiling takes: profiles/spark-defaults.conf has it switched off for small loads.
-_WORTH_COMPILING = 16 << 20
-_COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+# that compiling takes: profiles/spark-defaults.conf has it switched off for small loads. And lines
+# may be long: fewer go to a Python worker at once.
+_MUCH = 16 << 20
+_FOR_MUCH = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+}
 _PACKED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst")
 
 
@@ -152,8 +157,7 @@ def land(
                 landed.failure = session.readable(error)
             landed.seconds = time.monotonic() - started_at
 
-        compiled = _COMPILED if sum(sizes) > _WORTH_COMPILING else {}
-        with session.settings_during(spark, compiled):
+        with session.settings_during(spark, _FOR_MUCH if sum(sizes) > _MUCH else {}):
             started = [side_by_side.submit(carry_out, *each) for each in work if each[1]]
             try:
                 for table in started:
@@ -250,7 +254,7 @@ def _carry_out(
         elif feed.is_placed:
             broken = positions.refused(spark, feed, events, plan)
         elif feed.format == "dms" and sum(file.kind == "changes" for file in readable) > 2:
-            broken = producers.refused(events, plan.confirmed)
+            broken = producers.refused(events, plan.confirmed | plan.landed_before)
         if broken:
             events = events.where(~F.col("_file").isin(*broken))
             refused |= broken

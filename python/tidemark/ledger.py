@@ -57,16 +57,18 @@ COUNTS = ("rows", "rejected", "skipped", "inserted", "updated", "deleted", "late
 class Plan:
     """The files that land together under one load id.
 
-    `confirmed` are the paths that someone has confirmed, `read_before` those of file versions that
-    were read before, in `earlier_loads`; `supersedes` tells that older versions were. `gone` are
-    the paths that a run which died has planned, and that are there no longer; `left_over` says of
-    load files why they are not of this full load.
+    `confirmed` are the paths that someone has confirmed; `read_before` those of file versions that
+    were read before, in `earlier_loads`, and `landed_before` those of them that landed;
+    `supersedes` tells that older versions were. `gone` are the paths that a run which died has
+    planned, and that are there no longer; `left_over` says of load files why they are not of this
+    full load.
     """
 
     load_id: int
     files: tuple[LandedFile, ...]
     confirmed: frozenset[str] = frozenset()
     read_before: frozenset[str] = frozenset()
+    landed_before: frozenset[str] = frozenset()
     earlier_loads: frozenset[int] = frozenset()
     supersedes: bool = False
     gone: frozenset[str] = frozenset()
@@ -170,6 +172,7 @@ class Ledger:
             tuple(sorted(planned)),
             frozenset(confirmed),
             frozenset(read_before),
+            frozenset(read_before & self.paths(feed)),
             frozenset(earlier),
             supersedes=any(file.path in paths for file in planned),
             is_new=is_new,

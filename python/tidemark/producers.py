@@ -10,13 +10,14 @@ from collections.abc import Collection
 from pyspark.sql import DataFrame
 
 
-def refused(events: DataFrame, confirmed: Collection[str]) -> dict[str, str]:
+def refused(events: DataFrame, accepted: Collection[str]) -> dict[str, str]:
     """Why change files of this load cannot be taken, by file, until someone confirms them.
 
     A table's columns change now and then, and not back. Where, in the order of the files, columns
     are there again after others had taken their place, two tasks write: all files wait from the
     first of the others on, for nothing tells which of them are meant. Only what lands together is
-    compared, and only files whose columns have names.
+    compared, and only files whose columns have names. `accepted` are paths that someone confirmed,
+    and of file versions that have landed.
     """
     rows = (
         events.where("_file_columns is not null and not _is_initial")
@@ -41,7 +42,7 @@ def refused(events: DataFrame, confirmed: Collection[str]) -> dict[str, str]:
         )
         for at in range(first, max(back) + 1)
         for path in runs[at][1]
-        if path not in confirmed
+        if path not in accepted
     }
 
 

@@ -3,15 +3,20 @@
 The files are those of all landing cases, and some that are broken far from their beginning.
 """
 
+import errno
 import gzip
+import io
 import json
 import re
 import resource
+import time
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+import fastavro
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from tests.landings import cases
@@ -97,7 +102,7 @@ def test_a_file_by_lines_and_in_pieces_says_what_it_says_whole(
 
 def _lines(number: int) -> str:
     """A CSV file's records; some are bad, some blank, and some have line ends in them."""
-    odd = {3: "{0},x,y", 5: '""', 7: "", 11: '{0},"a\nb ""c"""', 13: "{0},"}
+    odd = {3: "{0},x,y", 5: '""', 7: "", 11: '{0},"a\nb ""c"""', 13: "{0},", 4: '{0},"a\r\nb\r"'}
     line = "{0},name"
     for divisor, form in odd.items():
         line = form if number % divisor == 0 else line
@@ -113,7 +118,10 @@ BEGINS_WELL = "\n".join(f'{{"id": {number}}}' for number in range(500))
     [
         ("LOAD00000001.csv", MANY, None),
         ("LOAD00000001.csv", "\ufeff" + MANY + "\r\n\r\n", None),
+        ("LOAD00000001.csv", MANY + '\n2000,"' + "x\r\n" * 4_000 + '"\n2001,b', None),
         ("LOAD00000001.csv", MANY + '\n2000,"a\nb', "the file ends inside quotes"),
+        ("LOAD00000001.csv", MANY + '\n2000,5" pipe\n2001,"a\n2002,b\n', "the file ends inside"),
+        ("a+0+5.json", "[1.5, 2e5, 3]" + BEGINS_WELL, None),
         ("a+0+5.json", BEGINS_WELL, None),
         ("a+0+5.json", BEGINS_WELL + '\n{"id": "' + "x\\n" * 3_000 + '"}12', None),
         ("a+0+5.json", BEGINS_WELL + '\n{"id" 1}\n{"id": tru', None),
@@ -147,6 +155,68 @@ def test_a_file_that_grew_while_it_was_read_is_none(grown: bytes) -> None:
     batch = batch.set_column(4, "size", sizes)
     (row,) = read(found, "load", [batch])
     assert row["_reason"] == readers.VANISHED
+
+
+def test_no_block_ends_where_a_line_end_could_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = feed_from_source(source())
+    assert found is not None
+    for size in range(200, 216):
+        monkeypatch.setattr(csv_files, "BLOCK", size)
+        content = "".join(f'{number},"a\r\n\r\nb"\r\n' for number in range(500))
+        rows = read(found, "load", whole({"LOAD00000001.csv": content.encode()}))
+        assert {row["name"] for row in rows} == {"a\r\n\r\nb"}
+        assert {row["_position"] for row in rows} == set(range(1, 501))
+
+
+def test_no_more_is_read_ahead_than_some_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_so_far = []
+
+    class File(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            part = super().read(size)
+            read_so_far.append(len(part))
+            return part
+
+    monkeypatch.setattr(csv_files, "BLOCK", 1 << 16)
+    monkeypatch.setattr(texts, "PIECE", 1 << 14)
+    content = b"1,some name\n" * 1_000_000
+    found = feed_from_source(source())
+    assert found is not None
+    parts = csv_files.read(File(content), "LOAD00000001.csv", found, "load")
+    assert next(parts).rows < 10_000
+    time.sleep(0.5)
+    assert sum(read_so_far) < 50 << 16 < len(content)
+
+
+def _typed(kind: str) -> bytes:
+    written = io.BytesIO()
+    rows = [{"id": number} for number in range(100_000)]
+    if kind == "avro":
+        fields = [{"name": "id", "type": "int"}]
+        fastavro.writer(written, {"type": "record", "name": "r", "fields": fields}, rows)
+    else:
+        pa.parquet.write_table(pa.Table.from_pylist(rows), written)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "avro"])
+def test_a_disk_that_fails_is_not_the_files_fault(kind: str) -> None:
+    found = feed_from_source(source(format="extract"))
+    assert found is not None
+
+    class Failing(io.BytesIO):
+        reads = 0
+
+        def read(self, size: int | None = -1) -> bytes:
+            self.reads += size != 4
+            if self.reads > 1:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read(size)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        list(readers.records_of(f"a.{kind}", Failing(_typed(kind)), found, "load"))
+    (first, *_) = readers.records_of(f"a.{kind}", io.BytesIO(_typed(kind)), found, "load")
+    assert first.column("_position")[0].as_py() == 1
 
 
 @pytest.mark.parametrize("packed", [False, True])

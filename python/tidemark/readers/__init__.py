@@ -28,6 +28,7 @@ from tidemark.readers.records import (
     ROWS,
     Records,
     UnreadableFileError,
+    is_of_machine,
     schema,
 )
 
@@ -132,8 +133,7 @@ def records_of(
                 raise UnreadableFileError(VANISHED)
             _put_aside(aside, path, file, feed, kind)
         except Exception as error:
-            if isinstance(error, MemoryError) or getattr(error, "errno", None):
-                # The machine's trouble, such as a full disk: the file is as it should be.
+            if is_of_machine(error):
                 raise
             why = str(error)
             if not isinstance(error, UnreadableFileError):

@@ -8,7 +8,7 @@ import fastavro
 
 from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
-from tidemark.readers.records import Records, UnreadableFileError
+from tidemark.readers.records import Records, UnreadableFileError, is_of_machine
 
 MAGIC = b"Obj\x01"
 
@@ -52,6 +52,8 @@ def _damage_told() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # damage shows in many ways
+        if is_of_machine(error):
+            raise
         raise UnreadableFileError(f"the Avro file is damaged: {error!r}") from error
 
 

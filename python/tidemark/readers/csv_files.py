@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,8 +28,10 @@ from tidemark.readers.texts import WRONG, bad_text, pieces_of
 
 # Stands for a delimiter of several characters: Arrow knows single ones only.
 _UNIT = "\x1f"
-# Arrow reads so much at a time; a record must not be larger.
-BLOCK = 128 << 20
+# Arrow reads so many bytes at a time, and about 30 such blocks ahead; a record that is larger than
+# one wants larger ones.
+BLOCK = 4 << 20
+_LARGER = (1, 16, 128)
 _LEAST = 1 << 16
 # So many characters hold the first record of a file, if it is a header.
 _HEADER = 100_000
@@ -60,10 +63,13 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
         first = [field.lower() for field in _first_fields(text, delimiter)]
         if first == [field.lower() for field in found]:
             raise UnreadableFileError("the file begins with a header: see the feed's header")
+    is_told = not has_header
     for part in _parse(text, delimiter, len(found), feed, skip=1 if has_header else 0):
         of_part = _records(part, names, feed)
-        is_first = has_header and part.positions[:1] == [2]
-        yield of_part.telling(found) if is_first else of_part
+        if not is_told and of_part.has_rows:
+            of_part.telling(found)
+            is_told = True
+        yield of_part
 
 
 def columns_of(text: str, feed: Feed) -> list[list[str | None]]:
@@ -176,32 +182,59 @@ class _Text:
 
 
 class _Bytes(io.RawIOBase):
-    """A text in UTF-8, with a last line end, as Arrow reads it; `quotes` counts those read."""
+    """A text in UTF-8, with a last line end, as Arrow reads it, in a thread of its own.
+
+    `quotes` counts those read.
+    """
 
     def __init__(self, text: _Text) -> None:
         self._pieces = text.pieces()
         self._left = memoryview(b"")
         self._ends = b"\n"
+        self._one = threading.Lock()
+        self._is_stopped = False
         self.quotes = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, into: Any) -> int:
-        while not self._left:
-            piece = next(self._pieces, None)
-            if piece is None:
-                # Without a last line end, Arrow reads a last field that is NULL as the empty text.
-                if self._ends == b"\n":
-                    return 0
-                piece = "\n"
-            self.quotes += piece.count('"')
-            self._left = memoryview(piece.encode())
-            self._ends = bytes(self._left[-1:]) or self._ends
-        size = min(len(into), len(self._left))
-        into[:size] = self._left[:size]
-        self._left = self._left[size:]
-        return size
+        with self._one:
+            while not self._left:
+                piece = None if self._is_stopped else next(self._pieces, None)
+                if piece is None:
+                    # Without a last line end, Arrow reads a last field that is NULL as the empty
+                    # text.
+                    if self._ends == b"\n":
+                        return 0
+                    piece = "\n"
+                self.quotes += piece.count('"')
+                self._left = memoryview(piece.encode())
+                self._ends = bytes(self._left[-1:]) or self._ends
+            size = min(len(into), len(self._left))
+            into[:size] = self._left[:size]
+            self._left = self._left[size:]
+            return size
+
+    def stop(self) -> None:
+        """Read no more of the file: others may."""
+        with self._one:
+            self._is_stopped = True
+
+
+class _Blocks:
+    """What Arrow reads by blocks; none ends with CR: it drops an LF behind that, even quoted."""
+
+    closed = False
+
+    def __init__(self, content: _Bytes) -> None:
+        self._content = io.BufferedReader(content)
+
+    def read(self, size: int) -> bytes:
+        found = self._content.read(max(size - 8, 1))
+        while found.endswith(b"\r"):
+            found += self._content.read(1)
+        return found
 
 
 def _with_single_characters(text: _Text, feed: Feed) -> tuple[_Text, str]:
@@ -319,13 +352,38 @@ class _Part:
     bad: list[tuple[int, str, str]]
 
 
+class _TooLargeError(Exception):
+    """A record is larger than a block."""
+
+
 def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) -> Iterator[_Part]:
     """The records, one part after the other; at least one.
 
     Raises UnreadableFileError, perhaps at the end, when the text is no CSV, or not whole.
     """
+    good = bad = 0
+    for times in _LARGER:
+        try:
+            seen_good = seen_bad = 0
+            for part in _parsed(text, delimiter, width, feed, skip=skip, block=times * BLOCK):
+                # Larger blocks tell again what smaller ones told.
+                again, known = max(good - seen_good, 0), max(bad - seen_bad, 0)
+                seen_good += part.good.num_rows
+                seen_bad += len(part.bad)
+                yield _Part(part.good[again:], part.positions[again:], part.bad[known:])
+                good, bad = max(good, seen_good), max(bad, seen_bad)
+        except _TooLargeError:
+            continue
+        return
+    raise UnreadableFileError(f"not readable as CSV: a record has over {times * BLOCK >> 20} MB")
+
+
+def _parsed(
+    text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int, block: int
+) -> Iterator[_Part]:
     names = [str(at) for at in range(width)]
     bad: list[tuple[int, str, str]] = []
+    refused: set[int] = set()
     blank: list[int] = []
 
     def refuse(row: pa.csv.InvalidRow) -> str:
@@ -336,22 +394,24 @@ def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) ->
             reason = f"{row.actual_columns} fields instead of {row.expected_columns}"
             # Blank lines have no number.
             number = row.number - len(blank)
+            refused.add(number)
             bad.append((number, row.text.replace(_UNIT, feed.delimiter), reason))
         return "skip"
 
     content = _Bytes(text)
     is_quoted = feed.quote != "none"
-    told, is_told = 0, False
+    told, last = 0, None
+    part: _Part | None = None
     numbers = itertools.count(skip + 1)
     try:
         batches = pa.csv.open_csv(
-            pa.PythonFile(io.BufferedReader(content), mode="r"),
+            pa.PythonFile(_Blocks(content), mode="r"),
             read_options=pa.csv.ReadOptions(
                 column_names=names,
                 skip_rows=skip,
                 use_threads=False,
                 # A small file must not cost the room for a large one.
-                block_size=min(BLOCK, max(4 * text.size, _LEAST)),
+                block_size=min(block, max(4 * text.size, _LEAST)),
             ),
             parse_options=pa.csv.ParseOptions(
                 delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
@@ -365,23 +425,24 @@ def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) ->
         )
         for batch in batches:
             # Arrow tells of bad records no later than of good ones behind them.
-            refused = {position for position, _, _ in bad}
             free = (number for number in numbers if number not in refused)
             positions = list(itertools.islice(free, batch.num_rows))
             news, told = bad[told:], len(bad)
-            yield _Part(pa.Table.from_batches([batch]), positions, news)
-            is_told = True
+            part = _Part(pa.Table.from_batches([batch]), positions, news)
+            last = batch.column(width - 1)[-1].as_py() if batch.num_rows else last
+            yield part
     except pa.ArrowInvalid as error:
+        content.stop()
+        if "straddling" in str(error):
+            raise _TooLargeError from error
         if is_quoted:
             _require_end(text, delimiter)
-        if "straddling" in str(error):
-            why = f"a record has more than {BLOCK >> 20} MB"
-            raise UnreadableFileError(f"not readable as CSV: {why}") from error
         if "Empty CSV" not in str(error):
             raise UnreadableFileError(f"not readable as CSV: {error}") from error
-    if told < len(bad) or not is_told:
+    if told < len(bad) or part is None:
         nothing = pa.table({name: pa.array([], pa.string()) for name in names})
         yield _Part(nothing, [], bad[told:])
-    # An odd quote may also stand in a field that is not quoted.
-    if is_quoted and content.quotes % 2:
+    # An odd quote may also stand in a field that is not quoted; what is open at the end has the
+    # last line end in it.
+    if is_quoted and (content.quotes % 2 or (last or "").endswith("\n")):
         _require_end(text, delimiter)

@@ -93,8 +93,9 @@ def _document(text: _Window, feed: Feed) -> Any:
                 pass
             end = len(text.text) if end < 0 else end
         else:
-            # A number may go on.
-            if end == len(text.text) and text.read_on():
+            # A number may go on, also behind its point.
+            is_at_end = end + 2 * isinstance(document, Number) >= len(text.text)
+            if is_at_end and text.read_on():
                 continue
             wrong = bad_text(text.text[text.at : end], feed)
         found = text.text[text.at : end]

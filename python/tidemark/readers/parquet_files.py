@@ -16,6 +16,7 @@ from tidemark.readers.records import (
     Names,
     Records,
     UnreadableFileError,
+    is_of_machine,
     named,
     old_keys,
 )
@@ -112,6 +113,8 @@ def _damage_told() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
+        if is_of_machine(error):
+            raise
         raise UnreadableFileError(f"the Parquet file is damaged: {error}") from error
 
 

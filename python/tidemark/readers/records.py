@@ -16,10 +16,10 @@ NO_BYTES = "the file is empty (0 bytes)"
 NO_ROWS = "the extract has no rows: taking it would delete them all"
 
 # So many records are held at a time.
-ROWS = 20_000
+ROWS = 5_000
 
-# What a record says of itself; in Spark's types. The first one of a file whose columns have names
-# tells them all in `_file_columns`.
+# What a record says of itself; in Spark's types. One of a file whose columns have names tells
+# them all in `_file_columns`.
 RECORD = {
     "_file": "string",
     "_position": "bigint",
@@ -45,6 +45,11 @@ _ARROW = {
 
 class UnreadableFileError(Exception):
     """The file as a whole cannot be taken; the message says why."""
+
+
+def is_of_machine(error: Exception) -> bool:
+    """Whether an error is the machine's, such as a full disk: the file is as it should be."""
+    return isinstance(error, MemoryError) or bool(getattr(error, "errno", None))
 
 
 def schema(feed: Feed) -> str:
@@ -100,9 +105,11 @@ class Records:
             yield cls.from_rows(part)
 
     def telling(self, names: Sequence[str]) -> "Records":
-        """The same; its first record tells the names of the file's columns."""
+        """The same; one of its records tells the names of the file's columns."""
         if self.rows:
             self.columns["_file_columns"] = [", ".join(names), *[None] * (self.rows - 1)]
+        elif self.parts:
+            self.parts[0].telling(names)
         return self
 
     @property
