@@ -190,7 +190,9 @@ def test_the_documentation_shows_a_model_and_its_lineage(
     wait.until(lambda _: "Change feeds become trusted tables" in text())
     visible("#search")[0].send_keys("hist_insurance__policies")
     result = "div[ng-repeat^='result in results']"
-    wait.until(lambda _: any("hist_insurance__policies" in e.text for e in visible(result)))
+    # While the name is typed, others are found, which have a part of it in their texts.
+    name = "hist_insurance__policies model"
+    wait.until(lambda _: any(e.text.startswith(name) for e in visible(result)))
 
     def opened() -> bool:
         # A click is lost while the list of results is drawn anew.
