@@ -26,7 +26,7 @@ from tests.project import Project
 
 pytestmark = pytest.mark.functional
 
-CASES = int(os.environ.get("TIDEMARK_CASES", "120"))
+CASES = int(os.environ.get("TIDEMARK_CASES", "80"))
 SEED = int(os.environ.get("TIDEMARK_SEED", "7"))
 
 BATCHES = int(os.environ.get("TIDEMARK_BATCHES", "3"))

@@ -95,6 +95,7 @@ def test_a_log_that_goes_back_lands_once_epochs_are_declared(
     assert project.rows("current.cur_back__untold", ["name"], "id")[0] == ("d",)
 
 
+@pytest.mark.slow
 def test_what_is_confirmed_or_only_late_is_taken(project: Project) -> None:
     project.add("place.t", COLUMNS, "id", format="debezium")
 
