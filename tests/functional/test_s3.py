@@ -32,12 +32,15 @@ def land(project: Project, folder: str) -> list[landing.Landed]:
 
 
 def test_objects_land_once_whatever_their_names(
-    project: Project, server: s3_server.S3Server
+    project: Project, server: s3_server.S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Every other object, and a later version, is large, and comes by lines.
+    monkeypatch.setattr(landing, "LARGE", 20)
     project.add("s3odd.t", COLUMNS, "id", format="extract", max_deleted_share=1)
     names = ["a b.csv", "ünï.csv", "100%.csv", "per%20cent.csv", "k=v+1.csv", "[x]{1}*?.csv"]
     for number, name in enumerate(names):
-        server.put(f"odd/land/s3odd/t/day/{name}", f"id,name\n{number},x\n")
+        text = "x" * (1 + number % 2 * 20)
+        server.put(f"odd/land/s3odd/t/day/{name}", f"id,name\n{number},{text}\n")
     server.put_marker("odd/land/s3odd/t/day")
     server.put("odd/land/s3odd/t/_SUCCESS", "")
     server.put("odd/land/s3odd/t/empty.csv", "")
@@ -53,6 +56,7 @@ def test_objects_land_once_whatever_their_names(
     assert (changed.files, changed.rows) == (2, 2)
     values = project.spark.table("log_s3odd.t").where("_op = 'R'")
     assert values.count() == len(names) + 2
+    assert values.where("name in ('x', repeat('x', 21), 'written anew')").count() == len(names) + 2
 
 
 def test_a_run_without_new_files_asks_by_the_page_not_by_the_file(
