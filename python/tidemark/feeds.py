@@ -395,7 +395,7 @@ def _check_format(check: _Check, settings: Mapping[str, Any]) -> None:
     kind = str(settings.get("format"))
     kinds = [
         kind,
-        *(["full extract"] if kind == "extract" and not settings.get("status_column") else []),
+        *(["full extract"] if _is_full_extract(settings) else []),
     ]
     for each in kinds:
         for why, not_for in _NOT_FOR.get(each, {}).items():
@@ -464,6 +464,10 @@ def _all_or_names(value: Any) -> bool | tuple[str, ...]:
     return value if isinstance(value, bool) else _names(value)
 
 
+def _is_full_extract(settings: Mapping[str, Any]) -> bool:
+    return settings.get("format") == "extract" and not settings.get("status_column")
+
+
 def _epochs(
     check: _Check, settings: Mapping[str, Any], sequence: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -484,8 +488,7 @@ def _epochs(
     for before, after in pairwise(times):
         if before >= after:
             check.problems.append(f"epochs must ascend: {after} stands behind {before}.")
-    is_full_extract = settings.get("format") == "extract" and not settings.get("status_column")
-    if texts and not sequence and not is_full_extract:
+    if texts and not sequence and not _is_full_extract(settings):
         check.problems.append("epochs needs a sequence: without one the files order changes.")
     return tuple(at.replace(tzinfo=None).isoformat(" ") for at in times)
 

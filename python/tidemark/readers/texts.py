@@ -15,11 +15,6 @@ PIECE = 1 << 20
 _MAGIC = {b"PAR1": "Parquet", b"Obj\x01": "Avro", b"PK\x03\x04": "a zip archive"}
 
 
-def text_of(file: IO[bytes], feed: Feed) -> str:
-    """The whole of what `pieces_of` gives."""
-    return "".join(pieces_of(file, feed))
-
-
 def pieces_of(file: IO[bytes], feed: Feed) -> Iterator[str]:
     """The file's text from its start, piece by piece: it may be larger than memory.
 
