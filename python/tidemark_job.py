@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidemark import cli, landing, outcome, session, targets
+from tidemark import cli, outcome, runs, session, targets
 from tidemark.aws import transfer
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.variables import during
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name, (variable, _) in _VARIABLES.items()
             if (value := getattr(options, name))
         }
-        run_id = options.run_id or options.JOB_RUN_ID or landing.new_run_id()
+        run_id = options.run_id or options.JOB_RUN_ID or runs.new_run_id()
         variables["TIDEMARK_RUN_ID"] = run_id
         is_zip = options.project.endswith(".zip")
         variables["DBT_PROJECT_DIR"] = str(folder / "project") if is_zip else options.project

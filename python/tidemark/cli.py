@@ -191,11 +191,11 @@ def _replay(options: argparse.Namespace) -> None:
 
 
 def _confirm(options: argparse.Namespace) -> None:
-    from tidemark import landing, lease, ledger, session
+    from tidemark import lease, ledger, runs, session
 
     spark = session.get()
     with lease.held(spark):
-        table = ledger.confirm(spark, options.file, landing.new_run_id())
+        table = ledger.confirm(spark, options.file, runs.new_run_id())
     print(f"{options.file} of {table} is confirmed: the next run takes it.")
 
 

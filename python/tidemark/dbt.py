@@ -1,8 +1,6 @@
 """dbt, called in this process, so that it shares the Spark session."""
 
-import hashlib
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,6 +10,8 @@ from tidemark import hook, paths, targets
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed, feeds_of
 from tidemark.variables import during
+
+_FAILURES = ("error", "fail", "runtime error")
 
 
 class BuildError(TidemarkError):
@@ -42,21 +42,6 @@ def nodes(manifest: Any) -> list[dict[str, Any]]:
     return [each.to_dict() for each in (*manifest.nodes.values(), *manifest.sources.values())]
 
 
-def fingerprint(manifest: Any) -> str:
-    """A short text that changes when a model, macro, test or setting of the project does."""
-    nodes = [
-        (name, node.checksum.checksum, node.config.to_dict())
-        for name, node in sorted(manifest.nodes.items())
-    ]
-    macros = [(name, macro.macro_sql) for name, macro in sorted(manifest.macros.items())]
-    sources = [
-        (name, source.to_dict()["columns"], source.source_meta, source.config.meta)
-        for name, source in manifest.sources.items()
-    ]
-    text = json.dumps([nodes, macros, sorted(sources, key=str)], default=str, sort_keys=True)
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-
-
 def as_part_of(run_id: str) -> AbstractContextManager[None]:
     """While dbt runs in here, its hook leaves the landing folder alone.
 
@@ -66,43 +51,36 @@ def as_part_of(run_id: str) -> AbstractContextManager[None]:
     return during(mine)
 
 
-def idle(manifest: Any, feeds: Sequence[Feed], with_files: Collection[str]) -> list[str]:
-    """Selectors of the sources, models and snapshots that only feeds without any file concern.
-
-    `with_files` names the other ones of the `feeds`. What depends on one of those, all that this
-    reads, and what reads no feed at all, are not idle.
-    """
-    declared = {feed.name for feed in feeds}
-    sources = {
-        unique_id: name
-        for unique_id, source in manifest.sources.items()
-        if (name := f"{source.source_name}.{source.name}") in declared
-    }
-    active = [unique_id for unique_id, name in sources.items() if name in with_files]
-    needed = _reached(manifest.parent_map, _reached(manifest.child_map, active))
-    waiting = _reached(manifest.child_map, sources.keys() - set(active)) - needed
-    nodes = (manifest.nodes.get(unique_id) for unique_id in waiting)
-    models = {node.name for node in nodes if node and node.resource_type in ("model", "snapshot")}
-    return sorted(models | {f"source:{sources[each]}" for each in waiting & sources.keys()})
+def succeeded(results: Iterable[Any]) -> set[str]:
+    """The models, seeds and snapshots that were built, and of which no test failed."""
+    return {
+        each.node.unique_id for each in results if each.status in ("success", "no-op")
+    } - failed(results)
 
 
-def _reached(edges: Mapping[str, Sequence[str]], start: Iterable[str]) -> set[str]:
-    found: set[str] = set()
-    ahead = list(start)
-    while ahead:
-        node = ahead.pop()
-        if node not in found:
-            found.add(node)
-            ahead += edges.get(node, ())
-    return found
+def failed(results: Iterable[Any]) -> set[str]:
+    """The nodes that failed, or of which a test did."""
+    bad = [each.node for each in results if each.status in _FAILURES]
+    return {name for node in bad for name in (node.unique_id, *_tested(node))}
+
+
+def _tested(node: Any) -> Sequence[str]:
+    is_test = node.resource_type in ("test", "unit_test")
+    return node.depends_on.nodes if is_test else ()
 
 
 def build(
-    run_id: str, select: Sequence[str] = (), exclude: Sequence[str] = (), *, quiet: bool = False
+    run_id: str,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    *,
+    quiet: bool = False,
+    results: list[Any] | None = None,
 ) -> None:
     """`dbt build`, of everything, or of what `select` gives without what `exclude` does.
 
-    Both are lists of dbt's selectors. Raises BuildError with the names of what failed.
+    Both are lists of dbt's selectors. `results` gets what dbt says of each node, also when it
+    fails. Raises BuildError with the names of what failed.
     """
     arguments = (["--quiet"] if quiet else []) + ["build"]
     for option, selectors in (("--select", select), ("--exclude", exclude)):
@@ -110,6 +88,8 @@ def build(
             arguments += [option, *selectors]
     with as_part_of(run_id):
         result = invoke(arguments)
+    if results is not None:
+        results += getattr(result.result, "results", [])
     if result.success:
         return
     if result.exception:
@@ -117,6 +97,6 @@ def build(
     failed = [
         f"{item.node.name} ({item.status})"
         for item in getattr(result.result, "results", [])
-        if item.status in ("error", "fail", "runtime error")
+        if item.status in _FAILURES
     ]
     raise BuildError(f"dbt build failed: {', '.join(failed)}. dbt's lines above say why.")

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import files, ledger, macros, readers
+from tidemark import books, files, macros, readers
 from tidemark.feeds import Feed
 from tidemark.file_names import DMS_LOAD
 from tidemark.files import LandedFile
@@ -35,7 +35,7 @@ def typed_key(feed: Feed) -> list[str]:
 
 
 def refused_extracts(
-    spark: SparkSession, feed: Feed, events: DataFrame, confirmed: Collection[str]
+    spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan
 ) -> dict[str, str]:
     """Why extracts of this load cannot be taken, by file.
 
@@ -46,11 +46,9 @@ def refused_extracts(
     good = events.where("_reason is null and _skipped is null")
     refused = _with_repeated_keys(feed, good)
     if feed.extract_is == "folder":
-        refused |= _without_rows(events, confirmed)
+        refused |= _without_rows(events, plan.confirmed)
     while True:
-        shrunken = _first_shrunken(
-            spark, feed, good.where(~F.col("_extract").isin(*refused)), confirmed
-        )
+        shrunken = _first_shrunken(spark, feed, good.where(~F.col("_extract").isin(*refused)), plan)
         if not shrunken:
             break
         refused.update(shrunken)
@@ -114,11 +112,10 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
     }
 
 
-def _first_shrunken(
-    spark: SparkSession, feed: Feed, good: DataFrame, confirmed: Collection[str]
-) -> dict[str, str]:
+def _first_shrunken(spark: SparkSession, feed: Feed, good: DataFrame, plan: Plan) -> dict[str, str]:
     """The first extract, in order, that deletes too much, and why; empty when none does."""
-    log = spark.table(feed.log)
+    confirmed = plan.confirmed
+    log = spark.table(feed.log).where(plan.is_known)
     truncates = log.where("_is_delete and _op = 'T'")
     known = truncates.selectExpr("_file_at", "_file as _extract").distinct().collect()
     new = good.select(*_EXTRACT).distinct().collect()
@@ -245,7 +242,7 @@ def in_their_generation(
     is read again. A reload that is not whole, since a file or a row of it was refused, deletes
     nothing.
     """
-    log = spark.table(feed.log).where(f"_load_id < {plan.load_id}")
+    log = spark.table(feed.log).where(plan.is_known)
     last = log.where("_is_delete and _op = 'T' and _position = 0")
     micros = last.selectExpr("unix_micros(max(_file_at)) as at").collect()[0]["at"]
     started_at = None if micros is None else files.EPOCH + timedelta(microseconds=micros)
@@ -285,7 +282,7 @@ def _is_reload(spark: SparkSession, feed: Feed, before: DataFrame, now: DataFram
     if before.select(*content).exceptAll(now.select(*content)).take(1):
         return True
     refused = (
-        spark.table(ledger.DEAD_LETTER)
+        spark.table(books.DEAD_LETTER)
         .where((F.col("source_name") == feed.source) & (F.col("table_name") == feed.table))
         .selectExpr("file as _file", "position as _position")
         .distinct()

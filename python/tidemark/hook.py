@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from tidemark import landing, lease, report, session, storage
-from tidemark.errors import ConfigError, TidemarkError
+from tidemark import landing, lease, report, runs, session, storage
+from tidemark.errors import TidemarkError
 from tidemark.feeds import feeds_of
 
 # Set by `tidemark run`, which has landed by itself before it calls dbt.
 LANDED_VARIABLE = "TIDEMARK_LANDED"
-# Set to `glue`, the end of every run registers tables in AWS's Data Catalog.
-CATALOG_VARIABLE = "TIDEMARK_CATALOG"
 
 # Why tables could not be landed, by `source.table`: their models fail, the others are built.
 _failures: dict[str, str] = {}
@@ -22,20 +20,12 @@ _lease = ExitStack()
 atexit.register(_lease.close)
 
 
-def registers() -> bool:
-    """Whether the end of a run registers its tables. Raises ConfigError for an unknown catalog."""
-    catalog = os.environ.get(CATALOG_VARIABLE, "")
-    if catalog not in ("", "glue"):
-        raise ConfigError(f"{CATALOG_VARIABLE} is '{catalog}': it must be glue, or not be set.")
-    return bool(catalog)
-
-
 def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
     """Land the new files of the project's feeds; gives lines for dbt's log, or ''."""
     _failures.clear()
     if os.environ.get(LANDED_VARIABLE):
         return ""
-    if registers():
+    if runs.registers():
         # Imported late: few use it, and what asks AWS takes its time to load.
         from tidemark.aws import catalog
 
@@ -43,7 +33,7 @@ def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
     feeds = feeds_of(sources)
     if not feeds:
         return ""
-    run_id = landing.new_run_id()
+    run_id = runs.new_run_id()
     spark = session.get()
     _lease.enter_context(lease.held(spark))
     try:
@@ -67,7 +57,7 @@ def end_of_run(nodes: Iterable[Mapping[str, Any]] | None) -> tuple[str, str]:
     lines: list[str] = []
     failure = ""
     try:
-        if nodes is not None and registers() and not os.environ.get(LANDED_VARIABLE):
+        if nodes is not None and runs.registers() and not os.environ.get(LANDED_VARIABLE):
             from tidemark.aws import catalog
 
             catalog.AtEnd(nodes).register(session.get(), lines.append)

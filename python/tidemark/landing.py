@@ -1,16 +1,16 @@
 """Landing: new files into the change logs, each file version exactly once.
 
-A table's load is planned in the ledger first, then appended to the log under a Delta
-transaction id, then marked as landed. A run that dies in between leaves its plan behind; the
-next run carries it out again under the same id, which Delta applies at most once.
+A table's load is planned in the ledger first, then appended to the log, then marked as landed. A
+run that dies in between leaves a load that never came to its end. The next run plans its files
+anew, as they and their declaration are then, and leaves out the rows that the log has already.
 """
 
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
@@ -18,11 +18,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark import (
+    books,
     files,
     full_loads,
     ledger,
     log,
     macros,
+    planning,
     positions,
     problems,
     producers,
@@ -32,6 +34,7 @@ from tidemark import (
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
+from tidemark.landed import Landed
 from tidemark.storage import LandingFolder
 
 # Files of more bytes come by lines, so that neither Java nor Python must hold one as a whole.
@@ -52,68 +55,6 @@ class TableFailedError(TidemarkError):
     """A table's files cannot be landed; nothing of them did."""
 
 
-@dataclass
-class Landed:
-    """What one run landed of one table."""
-
-    feed: Feed
-    files: int = 0
-    counts: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys((*ledger.COUNTS, "duplicate"), 0)
-    )
-    reasons: dict[str, str] = field(default_factory=dict)
-    new_columns: list[str] = field(default_factory=list)
-    newest_change: datetime | None = None
-    seconds: float = 0.0
-    failure: str = ""
-    note: str = ""
-    has_folder: bool = True
-
-    @property
-    def is_new(self) -> bool:
-        """Whether there was anything to land."""
-        return bool(self.files or self.reasons or self.failure)
-
-    @property
-    def set_aside(self) -> int:
-        """Files that were refused whole; `reasons` says why."""
-        return len(self.reasons)
-
-    @property
-    def rows(self) -> int:
-        """Rows that entered the log."""
-        return self.counts["rows"]
-
-    @property
-    def rejected(self) -> int:
-        """Records that went to the dead letter."""
-        return self.counts["rejected"]
-
-    def as_run(self) -> dict[str, object]:
-        """As a row of the table `tidemark.runs`."""
-        return {
-            "source_name": self.feed.source,
-            "table_name": self.feed.table,
-            "files": self.files,
-            "set_aside": self.set_aside,
-            **self.counts,
-            "seconds": round(self.seconds, 3),
-            "newest_change": self.newest_change,
-            "failure": self.failure or None,
-        }
-
-    def add(self, plan: ledger.Plan, outcome: ledger.Outcome) -> None:
-        """Count one plan that was carried out."""
-        self.files += len(plan.files) - len(outcome.set_aside)
-        self.reasons |= outcome.set_aside
-        self.new_columns += outcome.new_columns
-        for name in ledger.COUNTS:
-            self.counts[name] += outcome.total(name)
-        self.counts["duplicate"] += outcome.copies
-        newest = [at for at in (self.newest_change, outcome.newest_change) if at]
-        self.newest_change = max(newest, default=None)
-
-
 def land(
     spark: SparkSession,
     feeds: Iterable[Feed],
@@ -129,101 +70,70 @@ def land(
     itself is missing.
     """
     root.require()
-    ledger.create_tables(spark)
+    own = books.of(spark)
+    own.create()
     feeds = list(feeds)
-    book = ledger.read(spark)
-    newest_known = ledger.newest_changes(spark)
     # Most of a small load is waiting for one step after the other: tables go side by side.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as side_by_side:
-        list(side_by_side.map(lambda feed: log.create(spark, feed), log.missing(spark, feeds)))
-        found = list(side_by_side.map(lambda feed: _listed(root, feed, book), feeds))
-        work = [_plan(feed, listed, book) for feed, listed in zip(feeds, found, strict=True)]
-        new = [(landed.feed, plan) for landed, plans in work for plan in plans if plan.is_new]
-        ledger.write_planned(spark, new, run_id)
-        sizes = [file.size for _, plans in work for plan in plans for file in plan.files]
-        planned = len(sizes)
+        without_log = _create_logs(spark, feeds, side_by_side)
+        found = list(side_by_side.map(lambda feed: planning.listed(root, feed, own), feeds))
+        work, book = planning.plan(own, feeds, found)
+        for landed, _ in work:
+            landed.failure = landed.failure or without_log.get(landed.feed.name, "")
+        todo = [(landed, planned) for landed, planned in work if planned and not landed.failure]
+        ledger.write_planned(own, [(landed.feed, planned) for landed, planned in todo], run_id)
+        sizes = [file.size for _, planned in todo for file in planned.files]
         done: list[tuple[Feed, ledger.Plan, ledger.Outcome]] = []
 
-        def carry_out(landed: Landed, plans: list[ledger.Plan]) -> None:
+        def carry_out(landed: Landed, plan: ledger.Plan) -> None:
             started_at = time.monotonic()
             try:
-                for plan in plans:
-                    newest = newest_known.get(landed.feed.name)
-                    outcome = _carry_out(spark, landed.feed, root, plan, run_id, newest)
-                    done.append((landed.feed, plan, outcome))
-                    landed.add(plan, outcome)
-                    progress(sum(len(plan.files) for _, plan, _ in done), planned)
+                newest = book.newest_changes.get(landed.feed.name)
+                outcome = _carry_out(spark, landed.feed, root, plan, run_id, newest)
+                done.append((landed.feed, plan, outcome))
+                landed.add(plan, outcome)
+                progress(sum(len(plan.files) for _, plan, _ in done), len(sizes))
             except Exception as error:  # one table's trouble is not the others'
                 landed.failure = session.readable(error)
             landed.seconds = time.monotonic() - started_at
 
         with session.settings_during(spark, _FOR_MUCH if sum(sizes) > _MUCH else {}):
-            started = [side_by_side.submit(carry_out, *each) for each in work if each[1]]
+            started = [side_by_side.submit(carry_out, *each) for each in todo]
             try:
                 for table in started:
                     table.result()
             finally:
                 wait(started)
-                for feed, plan, _ in done:
-                    ledger.supersede(spark, feed, plan)
-                ledger.write_finished(spark, done, run_id)
-    ledger.write_run(spark, [landed.as_run() for landed, _ in work if landed.is_new], run_id)
+                for feed, carried_out, _ in done:
+                    ledger.supersede(spark, feed, carried_out)
+                ledger.write_finished(own, done, run_id)
+    ledger.write_run(own, [landed.as_run() for landed, _ in work if landed.is_new], run_id)
     return [landed for landed, _ in work]
 
 
-def _listed(
-    root: LandingFolder, feed: Feed, book: ledger.Ledger
-) -> list[LandedFile] | Exception | None:
-    try:
-        found = files.listed(root, feed, book.newest_versions(feed))
-        return found or ([] if root.has(feed.path) else None)
-    except Exception as error:  # one table's trouble is not the others'
-        return error
+def _create_logs(
+    spark: SparkSession, feeds: Iterable[Feed], side_by_side: ThreadPoolExecutor
+) -> dict[str, str]:
+    """Create the logs that are missing; gives why some could not be created, by table."""
+    failures: dict[str, str] = {}
 
+    def of_schema(schema: str) -> list[Feed]:
+        of_it = [feed for feed in feeds if feed.schema == schema]
+        try:
+            return log.missing(spark, of_it)
+        except Exception as error:  # one schema's trouble is not the others'
+            failures.update({feed.name: session.readable(error) for feed in of_it})
+            return []
 
-def _plan(
-    feed: Feed, found: list[LandedFile] | Exception | None, book: ledger.Ledger
-) -> tuple[Landed, list[ledger.Plan]]:
-    """What is to be landed of one table: what a run that died left behind, then new files."""
-    landed = Landed(feed)
-    if isinstance(found, Exception):
-        landed.failure = session.readable(found)
-        return landed, []
-    missing = book.paths(feed) - {file.path for file in found or []}
-    if feed.missing_files == "fail" and missing:
-        landed.failure = (
-            f"{len(missing)} files that were read before are not in the landing folder any more, "
-            f"such as {min(missing)}. AWS DMS deletes a table's files when the source truncates "
-            "it. Nothing was deleted here: put the files back, or set missing_files: ignore."
-        )
-        return landed, []
-    if found is None:
-        landed.has_folder = False
-    there = set(found or [])
-    plans = [
-        replace(plan, gone=frozenset(file.path for file in plan.files if file not in there))
-        for plan in book.unfinished(feed)
-    ]
-    lost = book.wanted(feed) - {file.path for file in found or []}
-    if lost:
-        landed.note = f"not in the landing folder any more: {', '.join(sorted(lost))}"
-    new = [file for file in found or [] if not book.knows(feed, file)]
-    if new:
-        plans.append(book.plan(feed, new))
-    if plans and feed.format == "dms":
-        left_over = full_loads.left_over(found or [], book.paths(feed))
-        plans = [
-            replace(
-                plan,
-                left_over={
-                    file.path: left_over[file.path]
-                    for file in plan.files
-                    if file.path in left_over and file.path not in plan.confirmed
-                },
-            )
-            for plan in plans
-        ]
-    return landed, plans
+    def create(feed: Feed) -> None:
+        try:
+            log.create(spark, feed)
+        except Exception as error:  # nor one table's
+            failures[feed.name] = session.readable(error)
+
+    missing = [feed for schema in sorted({f.schema for f in feeds}) for feed in of_schema(schema)]
+    list(side_by_side.map(create, missing))
+    return failures
 
 
 def _carry_out(
@@ -234,15 +144,21 @@ def _carry_out(
     run_id: str,
     newest_known: datetime | None,
 ) -> ledger.Outcome:
-    """Land the plan's files under its load id; doing it again after a crash changes nothing."""
+    """Land the plan's files under its load id."""
     feed = log.with_known_columns(spark, declared)
+    outcome = ledger.Outcome()
+    if plan.has_unfinished:
+        outcome.found = _found_of_died(spark, feed, plan)
+        have_landed = {path for _, path in outcome.found}
+        plan = replace(plan, gone=plan.gone - have_landed)
     refused = {file.path: reason for file in plan.files if (reason := _refusal(feed, file, plan))}
     readable = [file for file in plan.files if file.path not in refused]
-    outcome = ledger.Outcome(set_aside=dict(refused))
+    outcome.set_aside |= refused
     if not readable:
-        _append_dead_letters(None, feed, plan, refused, run_id, spark)
+        if refused:
+            _append_dead_letters(None, feed, plan, refused, run_id, spark)
         return outcome
-    read = _events(spark, feed, root, readable, plan.load_id).persist()
+    read = _events(spark, feed, root, readable, plan).persist()
     try:
         strictly = _refused_for_bad_records(feed, read)
         strictly |= full_loads.refused_with_others(feed, readable, {**refused, **strictly})
@@ -250,7 +166,7 @@ def _carry_out(
         events = read.where(~F.col("_file").isin(*strictly)) if strictly else read
         broken: dict[str, str] = {}
         if feed.is_full_extract:
-            broken = full_loads.refused_extracts(spark, feed, events, plan.confirmed)
+            broken = full_loads.refused_extracts(spark, feed, events, plan)
         elif feed.is_placed:
             broken = positions.refused(spark, feed, events, plan)
         elif feed.format == "dms" and sum(file.kind == "changes" for file in readable) > 2:
@@ -278,6 +194,7 @@ def _carry_out(
         if outcome.has_rows:
             outcome.new_columns = log.add_columns(spark, feed, outcome.other_columns)
             log.append(feed, events.where(_IS_GOOD), plan, outcome.new_columns)
+            log.require_rows(spark, feed, plan, outcome.entering)
         if outcome.has_dead_letters:
             letters = events
             if strictly:
@@ -287,6 +204,27 @@ def _carry_out(
     finally:
         read.unpersist()
     return outcome
+
+
+def _found_of_died(
+    spark: SparkSession, feed: Feed, plan: ledger.Plan
+) -> dict[tuple[int, str], int]:
+    """The rows that loads which never came to their end have in the log, by load and file.
+
+    What they refused is forgotten: their files are read anew.
+    """
+    spark.sql(
+        f"delete from {books.DEAD_LETTER} where source_name = '{feed.source}' "
+        f"and table_name = '{feed.table}' and load_id > {plan.settled}"
+    )
+    counted = (
+        spark.table(feed.log)
+        .where(f"_load_id > {plan.settled}")
+        .groupBy("_load_id", "_file")
+        .agg(F.expr("count_if(_position > 0)").alias("rows"))
+        .collect()
+    )
+    return {(row["_load_id"], row["_file"]): row["rows"] for row in counted}
 
 
 _IS_GOOD = "_reason is null and _skipped is null"
@@ -341,7 +279,7 @@ def _copies(
     copies = counted.rows - counted.contents
     if not is_in_order and counted.rows:
         known = spark.table(feed.log).where(
-            (F.col("_load_id") < plan.load_id)
+            F.expr(plan.is_known)
             & F.col("_changed_at").between(F.lit(counted.first), F.lit(counted.last))
         )
         copies += (
@@ -385,10 +323,23 @@ def _refused_for_bad_records(feed: Feed, read: DataFrame) -> dict[str, str]:
 def _not_landed_before(
     spark: SparkSession, feed: Feed, events: DataFrame, plan: ledger.Plan
 ) -> DataFrame:
-    """Without what landed when the same file versions were read before (tidemark replay)."""
+    """Without the rows that the log has from an earlier reading of the same files.
+
+    Either the same file versions were read before (tidemark replay), or a run died behind its
+    append; what is in the log of that one may be of another version of a file.
+    """
+    place = ["_file", "_position", "_op"]
+    if plan.has_unfinished:
+        same = [*place, *feed.column_names]
+        appended = (
+            spark.table(feed.log)
+            .where(f"_load_id > {plan.settled}")
+            .selectExpr(*[f"`{name}` as `{name} there`" for name in same])
+        )
+        is_same = " and ".join(f"`{name}` <=> `{name} there`" for name in same)
+        events = events.join(appended, F.expr(is_same), "left_anti")
     if not plan.earlier_loads:
         return events
-    place = ["_file", "_position", "_op"]
     known = (
         spark.table(feed.log)
         .where(F.col("_load_id").isin(*plan.earlier_loads))
@@ -411,12 +362,16 @@ def _refusal(feed: Feed, file: LandedFile, plan: ledger.Plan) -> str | None:
 
 
 def _events(
-    spark: SparkSession, feed: Feed, root: LandingFolder, found: list[LandedFile], load_id: int
+    spark: SparkSession,
+    feed: Feed,
+    root: LandingFolder,
+    found: list[LandedFile],
+    plan: ledger.Plan,
 ) -> DataFrame:
     """The log's rows, and `_reason`, `_column`, `_value`, `_raw` of those that must not enter."""
-    too_late = _too_late(spark, feed, load_id)
+    too_late = _too_late(spark, feed, plan)
     parts = [
-        _read(spark, feed, root, of_kind, kind, load_id, too_late)
+        _read(spark, feed, root, of_kind, kind, plan.load_id, too_late)
         for kind in ("load", "changes")
         if (of_kind := [file for file in found if file.kind == kind])
     ]
@@ -628,13 +583,13 @@ def _without_left_out(records: DataFrame, feed: Feed) -> DataFrame:
     return records.withColumns(carried)
 
 
-def _too_late(spark: SparkSession, feed: Feed, load_id: int) -> datetime | None:
+def _too_late(spark: SparkSession, feed: Feed, plan: ledger.Plan) -> datetime | None:
     """Changes from before this time are refused; None when the feed takes every late change."""
     if not feed.lateness:
         return None
     row = spark.sql(
         f"select unix_micros(max(_changed_at) - interval {feed.lateness}) as at "
-        f"from {feed.log} where not _is_initial and _load_id < {load_id}"
+        f"from {feed.log} where not _is_initial and {plan.is_known}"
     ).collect()[0]
     return None if row["at"] is None else files.EPOCH + timedelta(microseconds=row["at"])
 
@@ -648,7 +603,7 @@ def _append_dead_letters(
     spark: SparkSession,
 ) -> None:
     whole = [(path, None, None, None, reason, None) for path, reason in refused.items()]
-    rows = spark.createDataFrame(whole, ledger.DEAD_LETTER_ROW)
+    rows = spark.createDataFrame(whole, books.DEAD_LETTER_ROW)
     if events is not None:
         rows = rows.unionByName(
             events.where("_reason is not null").selectExpr(
@@ -669,13 +624,7 @@ def _append_dead_letters(
         .coalesce(1)
         .write.format("delta")
         .mode("append")
-        .option("txnAppId", f"tidemark/{feed.name}")
+        .option("txnAppId", books.transaction(feed))
         .option("txnVersion", plan.load_id)
-        .saveAsTable(ledger.DEAD_LETTER)
+        .saveAsTable(books.DEAD_LETTER)
     )
-
-
-def new_run_id() -> str:
-    """TIDEMARK_RUN_ID when an orchestrator gives one, else the UTC time and the process."""
-    given = os.environ.get("TIDEMARK_RUN_ID")
-    return given or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemark import ledger, lock, paths, session
+from tidemark import books, lock, paths, session
 from tidemark.errors import LakeBusyError
 
-TABLE = f"{ledger.SCHEMA}.lease"
+TABLE = f"{books.SCHEMA}.lease"
 SECONDS_VARIABLE = "TIDEMARK_LEASE_SECONDS"
 _ASKED_EACH = 2
 
@@ -74,7 +74,7 @@ def _name() -> str:
 
 
 def _acquire(spark: SparkSession, holder: str) -> None:
-    spark.sql(f"create schema if not exists {ledger.SCHEMA}")
+    spark.sql(f"create schema if not exists {books.SCHEMA}")
     if not spark.catalog.tableExists(TABLE):
         with suppress(PySparkException):  # another run may have been first
             session.create_table(spark, TABLE, "holder string, until timestamp", "")

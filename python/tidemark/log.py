@@ -6,7 +6,8 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import session
+from tidemark import books, session
+from tidemark.errors import TidemarkError
 from tidemark.feeds import Column, Feed
 from tidemark.ledger import Plan
 
@@ -80,11 +81,21 @@ def append(feed: Feed, events: DataFrame, plan: Plan, new_columns: Iterable[str]
         events.select(*COLUMNS, *[f"`{name}`" for name in feed.column_names], *columns)
         .write.format("delta")
         .mode("append")
-        .option("txnAppId", f"tidemark/{feed.name}")
+        .option("txnAppId", books.transaction(feed))
         .option("txnVersion", plan.load_id)
         .option("mergeSchema", "true")
         .saveAsTable(feed.log)
     )
+
+
+def require_rows(spark: SparkSession, feed: Feed, plan: Plan, count: int) -> None:
+    """Raise TidemarkError unless the log has so many rows of this load."""
+    there = spark.table(feed.log).where(F.col("_load_id") == plan.load_id).count()
+    if there != count:
+        raise TidemarkError(
+            f"{feed.log} has {there} rows of load {plan.load_id}, and {count} were to be written. "
+            "Nothing of this load counts as landed: the next run tries again, under a new load id."
+        )
 
 
 def _types(found: Iterable[str]) -> dict[str, str]:

@@ -32,7 +32,7 @@ def refused(spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan) -> d
     # A time that is only the file's does not say when the change was made.
     is_asked = f"_reason is null and _skipped is null and _told_at is not null and {_IS_CHANGE}"
     new = events.where(is_asked).selectExpr(*columns)
-    known = spark.table(feed.log).where(f"_load_id < {plan.load_id} and {_IS_CHANGE}")
+    known = spark.table(feed.log).where(f"{plan.is_known} and {_IS_CHANGE}")
     of_new = new.selectExpr(
         "min(_sequence) as first",
         "max(_sequence) as last",

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 from tidemark import paths
-from tidemark.landing import Landed
+from tidemark.landed import Landed
 
 # A run names no more files than this; the dead letter has them all.
 _SOME = 10

@@ -1,19 +1,38 @@
-"""`tidemark run`: land what is new, build what depends on it, remember what was built."""
+"""`tidemark run`: land what is new, build what is due, remember what was built.
 
+A run that finds nothing to do says so within a second: until then neither Spark nor dbt is
+imported, so what needs them is imported late.
+"""
+
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
-
-from tidemark import dbt, hook, landing, lease, ledger, outcome, report, session, storage
+from tidemark import (
+    books,
+    ledger,
+    lock,
+    outcome,
+    paths,
+    planning,
+    project,
+    report,
+    storage,
+    targets,
+)
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
-from tidemark.landing import Landed
+from tidemark.landed import Landed
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tidemark.aws import catalog
+
+# Set to `glue`, the end of every run registers tables in AWS's Data Catalog.
+CATALOG_VARIABLE = "TIDEMARK_CATALOG"
 
 
 class TablesFailedError(TidemarkError):
@@ -30,14 +49,15 @@ def run(
 ) -> list[Landed]:
     """Land, and unless told otherwise build; gives what landed.
 
-    A table is built when it has a load that dbt has not built, so that a run which died is made
-    good by the next. A changed project is built as a whole, without what only concerns feeds of
-    which no file has ever landed; `build_all` builds that, too.
+    A model is built when a feed above it has a newer load than it was built from, when it or what
+    it depends on has changed, and when it or a test of it failed: so a run which died is made
+    good by the next. What only concerns feeds of which no file has ever landed is left out;
+    `build_all` builds everything.
     `replay` names tables whose files with open dead letters are read again; none means all.
     Raises TablesFailedError, after the others are done, when tables could not be landed. With
     TIDEMARK_CATALOG tables are registered at the end, and what goes wrong there is raised then.
     """
-    run_id = landing.new_run_id()
+    run_id = new_run_id()
 
     with outcome.published(run_id) as lines:
 
@@ -46,27 +66,90 @@ def run(
             report.log(run_id, text)
             lines.append(text)
 
-        manifest = dbt.parse()
-        registration = _registration(manifest)
-        spark = session.get()
-        with lease.held(spark), _registered(spark, registration, tell):
-            landed, has_built = _run(spark, manifest, run_id, tell, build, build_all, quiet, replay)
-            if registration:
-                registration.was_idle = not has_built and not any(each.is_new for each in landed)
-            failed = [each.feed.name for each in landed if each.failure]
-            if failed:
-                names = ", ".join(failed)
-                text = f"{len(failed)} of {len(landed)} tables failed, see above: {names}."
-                report.log(run_id, text)
-                raise TablesFailedError(text)
-        return landed
+        if replay is None and not build_all and not registers():
+            idle = _idle(build)
+            if idle is not None:
+                tell(f"Run {run_id}")
+                _tell_landed(idle, tell)
+                if build:
+                    tell(_NOTHING_TO_BUILD)
+                return idle
+        return _at_work(run_id, tell, build, build_all, quiet, replay)
+
+
+_NOTHING_TO_BUILD = "Nothing to build: every table has its newest load."
+
+
+def new_run_id() -> str:
+    """TIDEMARK_RUN_ID when an orchestrator gives one, else the UTC time and the process."""
+    given = os.environ.get("TIDEMARK_RUN_ID")
+    return given or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
+
+
+def registers() -> bool:
+    """Whether the end of a run registers its tables. Raises ConfigError for an unknown catalog."""
+    named = os.environ.get(CATALOG_VARIABLE, "")
+    if named not in ("", "glue"):
+        raise ConfigError(f"{CATALOG_VARIABLE} is '{named}': it must be glue, or not be set.")
+    return bool(named)
+
+
+def _idle(build: bool) -> list[Landed] | None:
+    """What there is to tell when nothing is to be done; None when something is, or may be."""
+    if targets.method() != "session" or "://" in paths.landing():
+        return None
+    known = project.cached()
+    if known is None:
+        return None
+    lock.hold(paths.lake_dir())
+    own = books.without_spark()
+    if own is None:
+        return None
+    root = storage.landing_folder()
+    root.require()
+    found = [planning.listed(root, feed, own) for feed in known.feeds]
+    work, book = planning.plan(own, known.feeds, found)
+    if any(plan or landed.failure for landed, plan in work):
+        return None
+    if build and known.due(book.newest_loads, project.read_built(own)):
+        return None
+    return [landed for landed, _ in work]
+
+
+def _at_work(
+    run_id: str,
+    tell: Callable[[str], None],
+    build: bool,
+    build_all: bool,
+    quiet: bool,
+    replay: Sequence[str] | None,
+) -> list[Landed]:
+    from tidemark import dbt, lease, session
+
+    stamp = project.stamp()
+    manifest = dbt.parse()
+    parsed = project.of(manifest)
+    project.keep(parsed, manifest, stamp)
+    registration = _registration(manifest)
+    spark = session.get()
+    with lease.held(spark), _registered(spark, registration, tell):
+        landed, has_built = _run(spark, parsed, run_id, tell, build, build_all, quiet, replay)
+        if registration:
+            registration.was_idle = not has_built and not any(each.is_new for each in landed)
+        failed = [each.feed.name for each in landed if each.failure]
+        if failed:
+            names = ", ".join(failed)
+            text = f"{len(failed)} of {len(landed)} tables failed, see above: {names}."
+            report.log(run_id, text)
+            raise TablesFailedError(text)
+    return landed
 
 
 def _registration(manifest: Any) -> "catalog.AtEnd | None":
     """What registers the tables at the end, None where nothing does. Raises ConfigError."""
-    if not hook.registers():
+    if not registers():
         return None
-    # Imported late, as in hook.py: few use it.
+    from tidemark import dbt
     from tidemark.aws import catalog
 
     registration = catalog.AtEnd(dbt.nodes(manifest))
@@ -76,7 +159,7 @@ def _registration(manifest: Any) -> "catalog.AtEnd | None":
 
 @contextmanager
 def _registered(
-    spark: SparkSession, registration: "catalog.AtEnd | None", tell: Callable[[str], None]
+    spark: "SparkSession", registration: "catalog.AtEnd | None", tell: Callable[[str], None]
 ) -> Iterator[None]:
     """Whatever becomes of the run in here, its tables are registered, and both failures told."""
     try:
@@ -93,8 +176,8 @@ def _registered(
 
 
 def _run(
-    spark: SparkSession,
-    manifest: Any,
+    spark: "SparkSession",
+    parsed: project.Project,
     run_id: str,
     tell: Callable[[str], None],
     build: bool,
@@ -103,29 +186,33 @@ def _run(
     replay: Sequence[str] | None,
 ) -> tuple[list[Landed], bool]:
     """Land and build; gives what landed, and whether anything was built."""
-    feeds = dbt.feeds(manifest)
+    from tidemark import landing
+
     tell(f"Run {run_id}")
     if replay is not None:
-        _ask_to_replay(spark, feeds, replay, run_id, tell)
+        _ask_to_replay(spark, parsed.feeds, replay, run_id, tell)
     with report.progress(tell) as progress:
         folder = storage.landing_folder()
-        landed = landing.land(spark, feeds, folder, run_id=run_id, progress=progress)
+        landed = landing.land(spark, parsed.feeds, folder, run_id=run_id, progress=progress)
+    _tell_landed(landed, tell)
+    failed = [entry.feed.name for entry in landed if entry.failure]
+    has_built = build and _build(
+        spark, parsed, failed, run_id, tell, build_all=build_all, quiet=quiet
+    )
+    return landed, has_built
+
+
+def _tell_landed(landed: Sequence[Landed], tell: Callable[[str], None]) -> None:
     tell(report.one_line(landed))
     if any(entry.is_new for entry in landed):
         tell(report.table(landed))
     for remark in report.remarks(landed):
         tell(remark)
-    failed = [entry.feed.name for entry in landed if entry.failure]
-    has_built = build and _build(
-        spark, manifest, feeds, failed, run_id, tell, build_all=build_all, quiet=quiet
-    )
-    return landed, has_built
 
 
 def _build(
-    spark: SparkSession,
-    manifest: Any,
-    feeds: list[Feed],
+    spark: "SparkSession",
+    parsed: project.Project,
     failed: Sequence[str],
     run_id: str,
     tell: Callable[[str], None],
@@ -134,34 +221,47 @@ def _build(
     quiet: bool,
 ) -> bool:
     """Build what is due, but not what depends on tables that failed to land; tells if any was."""
-    project = dbt.fingerprint(manifest)
-    newest = _newest_loads(spark)
-    loads, first, changed = _pending(spark, feeds, newest, project)
-    loads -= set(failed)
-    exclude = [f"source:{name}+" for name in failed]
+    from tidemark import dbt
+
+    own = books.of(spark)
+    newest = ledger.read(own, {}).newest_loads
+    built = project.read_built(own)
+    blocked = parsed.below(parsed.sources_of(failed))
+    due = parsed.due(newest, built) - blocked
+    if not due and not build_all:
+        tell(_NOTHING_TO_BUILD)
+        return False
+    buildable = {name for name, node in parsed.nodes.items() if node.select}
+    idle = set() if build_all else parsed.idle(newest)
+    select: list[str] = []
     if build_all:
         tell("Building everything.")
-        dbt.build(run_id, exclude=exclude, quiet=quiet)
-    elif changed:
-        tell("Building everything that has files: the project has changed.")
-        dbt.build(run_id, exclude=[*exclude, *dbt.idle(manifest, feeds, newest)], quiet=quiet)
-    elif loads:
-        tell(f"Building what depends on {', '.join(sorted(loads))}.")
-        # What a table's first models read may not be there yet: @ takes it, too.
-        select = [f"@source:{name}" if name in first else f"source:{name}+" for name in loads]
-        dbt.build(run_id, select=sorted(select), exclude=exclude, quiet=quiet)
+    elif due == buildable - idle - blocked:
+        tell("Building everything that has files.")
     else:
-        tell("Nothing to build: every table has its newest load.")
-    is_due = bool(changed or build_all or loads)
-    if is_due:
-        _remember(
-            spark, [feed for feed in feeds if feed.name not in failed], newest, project, run_id
-        )
-    return is_due
+        select = sorted(parsed.nodes[name].select for name in due)
+        some = ", ".join(name.rsplit(".", 1)[-1] for name in select[:3])
+        more = f" and {len(select) - 3} more" if len(select) > 3 else ""
+        tell(f"Building {some}{more}.")
+    exclude = [f"source:{name}+" for name in failed]
+    if not select:
+        exclude += sorted(_selector(parsed.nodes[name]) for name in idle)
+    results: list[Any] = []
+    try:
+        dbt.build(run_id, select=select, exclude=exclude, quiet=quiet, results=results)
+    finally:
+        done = dbt.succeeded(results) & parsed.nodes.keys()
+        fallen = {name: each for name, each in built.items() if name not in dbt.failed(results)}
+        project.write_built(own, {**fallen, **parsed.built_from(done, newest)}, run_id)
+    return True
+
+
+def _selector(node: project.Node) -> str:
+    return node.select or f"source:{node.feed}"
 
 
 def _ask_to_replay(
-    spark: SparkSession,
+    spark: "SparkSession",
     feeds: Sequence[Feed],
     names: Sequence[str],
     run_id: str,
@@ -171,46 +271,7 @@ def _ask_to_replay(
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ConfigError(f"No feed is called {', '.join(unknown)}: there are {', '.join(known)}.")
-    ledger.create_tables(spark)
+    books.of(spark).create()
     asked = [feed for feed in feeds if not names or feed.name in names]
     found = ledger.replay(spark, asked, run_id)
     tell(f"{len(found)} files with open dead letters are read again.")
-
-
-def _newest_loads(spark: SparkSession) -> dict[str, int]:
-    rows = spark.sql(
-        "select source_name, table_name, max(load_id) as load_id "
-        f"from {ledger.LEDGER} where status = 'landed' group by source_name, table_name"
-    ).collect()
-    return {f"{row.source_name}.{row.table_name}": row.load_id for row in rows}
-
-
-def _pending(
-    spark: SparkSession, feeds: list[Feed], newest: dict[str, int], project: str
-) -> tuple[set[str], set[str], bool]:
-    """The tables with a load that is not built, those never built, and if the project changed."""
-    built = {
-        f"{row.source_name}.{row.table_name}": (row.load_id, row.project)
-        for row in spark.sql(
-            "select source_name, table_name, max_by(load_id, at) as load_id, "
-            f"max_by(project, at) as project from {ledger.BUILDS} "
-            "group by source_name, table_name"
-        ).collect()
-    }
-    pending = {
-        feed.name for feed in feeds if newest.get(feed.name, 0) > built.get(feed.name, (0, ""))[0]
-    }
-    changed = any(built.get(feed.name, (0, ""))[1] != project for feed in feeds)
-    first = {name for name in pending if not built.get(name, (0, ""))[0]}
-    return pending, first, changed
-
-
-def _remember(
-    spark: SparkSession, feeds: list[Feed], newest: dict[str, int], project: str, run_id: str
-) -> None:
-    now = datetime.now(UTC)
-    rows = [
-        (feed.source, feed.table, newest.get(feed.name, 0), project, run_id, now) for feed in feeds
-    ]
-    frame = spark.createDataFrame(rows, ledger.TABLES[ledger.BUILDS])
-    frame.coalesce(1).write.format("delta").mode("append").saveAsTable(ledger.BUILDS)

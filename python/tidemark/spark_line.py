@@ -4,17 +4,22 @@ The installed PySpark decides: one virtual environment is one line. docs/targets
 """
 
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidemark.errors import SetupError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 
 @cache
 def name() -> str:
     """The line of the installed PySpark: "4.1" or "3.5"."""
-    import pyspark
-
-    return "3.5" if pyspark.__version__.startswith("3.") else "4.1"
+    # Not by importing it, which takes a second.
+    return "3.5" if version("pyspark").startswith("3.") else "4.1"
 
 
 def lock_folder() -> str:
@@ -46,3 +51,13 @@ def claim(lake: Path) -> None:
         )
     if not note.exists():
         note.write_text(name() + "\n")
+
+
+def to_arrow(frame: "DataFrame", schema: "pa.Schema") -> "pa.Table":
+    """The rows of a DataFrame, as Arrow columns of these types."""
+    import pyarrow as pa
+
+    if name() == "4.1":
+        return frame.toArrow().cast(schema)
+    batches = frame._collect_as_arrow()  # type: ignore[operator]
+    return pa.Table.from_batches(batches, schema=None if batches else schema).cast(schema)

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tabulate import tabulate
 
-from tidemark import dbt, ledger, paths, session
+from tidemark import books, dbt, paths, session
 from tidemark.aws import dms
 from tidemark.aws.dms import TableStatistics
 from tidemark.discover import task_tables
@@ -166,9 +166,9 @@ def counts_of(spark: SparkSession, feed: Feed) -> Counts:
     if spark.catalog.tableExists(feed.log):
         row = spark.sql(_counts(feed)).collect()[0]
         found = Counts(*(int(count or 0) for count in row))
-    if spark.catalog.tableExists(ledger.DEAD_LETTER):
+    if spark.catalog.tableExists(books.DEAD_LETTER):
         open_ones = (
-            spark.table(ledger.DEAD_LETTER)
+            spark.table(books.DEAD_LETTER)
             .where("superseded_by is null")
             .where(F.col("source_name") == feed.source)
             .where(F.col("table_name") == feed.table)

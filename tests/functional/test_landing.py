@@ -12,13 +12,14 @@ import pytest
 
 from tests.project import Project
 from tidemark import landing, ledger
+from tidemark.landed import Landed
 
 pytestmark = pytest.mark.functional
 
 COLUMNS = {"id": "int", "name": "string"}
 
 
-def land(project: Project) -> list[landing.Landed]:
+def land(project: Project) -> list[Landed]:
     """Landing alone, without dbt's models."""
     from tidemark import dbt, storage
 

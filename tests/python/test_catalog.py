@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from tidemark import hook
+from tidemark import runs
 from tidemark.aws import catalog, glue_table
 from tidemark.aws.declared import tables
 from tidemark.errors import ConfigError
@@ -186,7 +186,7 @@ def test_tests_and_what_is_left_out_are_no_tables() -> None:
 def test_another_catalog_and_an_odd_prefix_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_CATALOG", "hive")
     with pytest.raises(ConfigError, match="TIDEMARK_CATALOG is 'hive': it must be glue"):
-        hook.registers()
+        runs.registers()
     monkeypatch.setenv("TIDEMARK_CATALOG_PREFIX", "Lake-")
     with pytest.raises(ConfigError, match="TIDEMARK_CATALOG_PREFIX is 'Lake-': use lower-case"):
         catalog.prefix()

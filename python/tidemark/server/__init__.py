@@ -147,6 +147,13 @@ def running() -> Server | None:
     return Server(Ports(**kept["ports"]), kept["processes"])
 
 
+def is_connected() -> bool:
+    """Whether the target's Spark is the server that runs on this lake."""
+    server = running()
+    ours = f"sc://localhost:{server.ports.connect}" if server and not server.dead else ""
+    return bool(ours) and session.connect_url().rstrip("/") == ours
+
+
 def _folder() -> Path:
     return paths.lake_dir() / "server"
 
