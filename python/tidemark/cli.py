@@ -1,12 +1,13 @@
 """The `tidemark` command."""
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidemark import feeds, targets
-from tidemark.errors import ConfigError, TidemarkError
+from tidemark.errors import ConfigError, TidemarkError, printable
 
 if TYPE_CHECKING:
     from tidemark.discover.dms_task import Task
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code. An error is one paragraph on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal may lack characters that names and values have.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         perform(arguments)
     except TidemarkError as error:
@@ -282,7 +287,7 @@ def _add(options: argparse.Namespace) -> None:
         new = add.sampled(paths.landing_dir(), source, table, given)
         written = add.write(project, new)
         for hint in new.hints:
-            print(f"{source}.{table}: {hint}")
+            print(f"{source}.{table}: {printable(hint)}")
     else:
         written = add.write_models(project, options.names)
     for file in written:

@@ -29,7 +29,7 @@ from tidemark import (
     readers,
     session,
 )
-from tidemark.errors import ConfigError, TidemarkError
+from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
 from tidemark.storage import LandingFolder
@@ -369,7 +369,9 @@ def _refused_for_bad_records(feed: Feed, read: DataFrame) -> dict[str, str]:
     bad, total = sum(row.bad for row in counted), sum(row.records for row in counted)
     if bad > feed.max_rejected_share * total:
         some = records.where("_reason is not null").limit(3).collect()
-        told = "; ".join(f"{row._file}, record {row._position}: {row._reason}" for row in some)
+        told = "; ".join(
+            printable(f"{row._file}, record {row._position}: {row._reason}") for row in some
+        )
         raise TableFailedError(
             f"{bad} of {total} records are bad, which is more than "
             f"max_rejected_share {feed.max_rejected_share:g}: nothing of them landed. "

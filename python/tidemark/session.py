@@ -28,7 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidemark import jars, lock, paths, s3, spark_line, targets
-from tidemark.errors import ConfigError, SetupError
+from tidemark.errors import ConfigError, SetupError, printable
 
 # Spark and Python must agree on what a timestamp without a zone means.
 os.environ["TZ"] = "UTC"
@@ -357,7 +357,7 @@ def readable(error: Exception) -> str:
     else:
         text = f"{type(error).__name__}: {error}"
         causes = re.findall(r"^Caused by: .*?(?=\n\tat |\Z)", text, re.DOTALL | re.MULTILINE)
-    return "\n".join([readable_text(text), *causes[-1:]])
+    return printable("\n".join([readable_text(text), *causes[-1:]]), keep="\n\t")
 
 
 def readable_text(message: str) -> str:
