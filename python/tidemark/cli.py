@@ -196,12 +196,13 @@ def _replay(options: argparse.Namespace) -> None:
 
 
 def _confirm(options: argparse.Namespace) -> None:
-    from tidemark import landing, lease, ledger, session
+    from tidemark import landing, lease, ledger, session, storage
 
     spark = session.get()
+    file = storage.as_text(options.file)
     with lease.held(spark):
-        table = ledger.confirm(spark, options.file, landing.new_run_id())
-    print(f"{options.file} of {table} is confirmed: the next run takes it.")
+        table = ledger.confirm(spark, file, landing.new_run_id())
+    print(f"{printable(file)} of {table} is confirmed: the next run takes it.")
 
 
 def _sql(options: argparse.Namespace) -> None:

@@ -198,6 +198,11 @@ def _as_truncates(files: DataFrame) -> DataFrame:
     )
 
 
+def is_load(path: str) -> bool:
+    """Whether a file is of a DMS task's full load, by its name."""
+    return bool(DMS_LOAD.match(path.rpartition("/")[2]))
+
+
 def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[str, str]:
     """Load files of an older full load, which was longer, in a folder that was not cleared.
 

@@ -263,9 +263,7 @@ def _carry_out(
         elif feed.format == "dms":
             loads = [file for file in readable if file.kind == "load" and file.path not in refused]
             if loads:
-                is_whole = not any(
-                    file.kind == "load" and file.path in refused for file in plan.files
-                )
+                is_whole = not any(full_loads.is_load(path) for path in refused)
                 events = full_loads.in_their_generation(
                     spark, feed, events, loads, plan, is_whole=is_whole
                 )
@@ -404,6 +402,8 @@ def _not_landed_before(
 def _refusal(feed: Feed, file: LandedFile, plan: ledger.Plan) -> str | None:
     if file.path in plan.gone:
         return readers.VANISHED
+    if file.kind == "misnamed":
+        return f"the name {file.path} is not UTF-8: rename the file, and the next run takes it"
     if file.kind == "foreign":
         if feed.time_in_name and readers.type_of_file(file.path):
             return f"the path has no time like {feed.time_in_name} (time_in_name)"
