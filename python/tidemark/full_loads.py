@@ -14,6 +14,7 @@ from tidemark.feeds import Feed
 from tidemark.file_names import DMS_LOAD
 from tidemark.files import LandedFile
 from tidemark.ledger import Plan
+from tidemark.problems import Reason
 
 # An extract is known by these: a file may be written again.
 _EXTRACT = ("_file_at", "_extract")
@@ -108,8 +109,11 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
         .collect()
     )
     return {
-        row["_extract"]: f"{row['keys']} keys stand in the extract more than once, such as "
-        + "; ".join(row["some"])
+        row["_extract"]: Reason(
+            f"{row['keys']} keys stand in the extract more than once: tidemark.dead_letter names "
+            "some as its value",
+            "; ".join(row["some"]),
+        )
         for row in found
     }
 

@@ -649,7 +649,10 @@ def _append_dead_letters(
     run_id: str,
     spark: SparkSession,
 ) -> None:
-    whole = [(path, None, None, None, reason, None) for path, reason in refused.items()]
+    whole = [
+        (path, None, None, getattr(reason, "value", None), str(reason), None)
+        for path, reason in refused.items()
+    ]
     rows = spark.createDataFrame(whole, ledger.DEAD_LETTER_ROW)
     if events is not None:
         rows = rows.unionByName(
