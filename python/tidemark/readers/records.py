@@ -51,7 +51,7 @@ class UnreadableFileError(Exception):
     """
 
     def __init__(self, message: str, value: object = None) -> None:
-        # Names of columns may hold halves of characters, which nothing can store.
+        # Whatever names of columns hold, the row that says so can be stored.
         super().__init__(printable(message))
         self.value = None if value is None else printable(str(value))
 
