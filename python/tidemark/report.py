@@ -21,7 +21,7 @@ _SECONDS_BETWEEN_LINES = 10
 def log(run_id: str, text: str) -> None:
     """Append lines to the lake's log, each with the time and the run."""
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    lines = [printable(f"{run_id} {line}", keep="\t") for line in text.split("\n")]
+    lines = [printable(f"{run_id} {line}", keep="\t") for line in text.rstrip("\n").split("\n")]
     with paths.opened_in_lake("tidemark.log", "a") as file:
         file.writelines(f"{now} {line}\n" for line in lines)
 
