@@ -1,6 +1,7 @@
 {#
     Helper of: `spark__build_snapshot_table`, `spark__snapshot_staging_table`.
-    It reads the snapshot's query once more, for its keys alone, and names up to three that are wrong.
+    It reads the snapshot's query once more, for its keys alone, and tells of up to three that are wrong.
+    Their values stay out: dbt's logs and artifacts have other readers than the table.
 #}
 {%- macro require_one_row_per_snapshot_key(unique_key, sql) -%}
 
@@ -39,7 +40,7 @@ limit 3
         {%- set parts = [] -%}
         {%- for key in keys -%}
             {%- set value = row[loop.index0] -%}
-            {%- do parts.append(key ~ ' = ' ~ ('NULL' if value is none else "'" ~ value ~ "'")) -%}
+            {%- do parts.append(key ~ ' = ' ~ ('NULL' if value is none else '...')) -%}
         {%- endfor -%}
         {%- set count = row[keys | length] -%}
         {%- do lines.append(parts | join(', ') ~ ': ' ~ count ~ (' row' if count == 1 else ' rows')) -%}
@@ -53,7 +54,7 @@ Snapshot {{ model['name'] }}: {{ key_count }} {{ 'key is' if key_count == 1 else
 {%- for line in lines %}
 {{ line }}
 {%- endfor %}
-Let its query give one row per key: leave out rows without a key, keep the newest row of a key, or add to unique_key the column that tells the rows apart.
+Logs have no values: to see which keys, group its query by them. Let its query give one row per key: leave out rows without a key, keep the newest row of a key, or add to unique_key the column that tells the rows apart.
     {%- endset -%}
     {%- do exceptions.raise_compiler_error(problem) -%}
 {%- endif -%}

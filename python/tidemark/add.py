@@ -16,7 +16,7 @@ from tabulate import tabulate
 from tidemark import discover
 from tidemark.discover import task_tables
 from tidemark.discover.dms_task import Task
-from tidemark.errors import ConfigError
+from tidemark.errors import ConfigError, printable
 
 # LibYAML's loader, where it is there, takes a tenth of the time.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -229,18 +229,20 @@ def told(project: Path, added: Added) -> list[str]:
         lines += [*tabulate(rows, headers, tablefmt="plain").splitlines(), ""]
     for folder, table in added.declared.items():
         where = table.file.relative_to(project)
-        lines.append(f"{folder} is of {table.name}, which {where} declares: left as it is")
-    lines += [f"Left: {_printable(place)}: {_printable(why)}" for place, why in added.left.items()]
+        lines.append(
+            f"{printable(folder)} is of {table.name}, which {where} declares: left as it is"
+        )
+    lines += [f"Left: {printable(place)}: {printable(why)}" for place, why in added.left.items()]
     lines += [f"Wrote {file.relative_to(project)}" for file in added.written]
     off = [(table.name, todo) for table, todo in added.tables if todo]
     if off:
         lines.append("These are switched off until a person decides; see TODO in the YAML:")
-        lines += [f"  {name}: {_printable('; '.join(todo))}" for name, todo in off]
+        lines += [f"  {name}: {printable('; '.join(todo))}" for name, todo in off]
     if added.hints:
         lines.append("To know, also in the YAML:")
     for hint, names in added.hints.items():
         only = f" ({', '.join(sorted(names))})" if names else ""
-        lines.append(f"  {_printable(hint)}{only}")
+        lines.append(f"  {printable(hint)}{only}")
     ready = sorted({table.source for table, todo in added.tables if not todo})
     if ready:
         add = f"tidemark add {' '.join(ready)}"
@@ -258,6 +260,8 @@ def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) ->
     if "key" not in given:
         raise ConfigError(f"Name the key of {source}.{table}: --key, with commas between columns.")
     path = given.get("path", f"{source}/{table}").strip("/")
+    if path != printable(path):
+        raise ConfigError(f"--path {path}: the name is no plain text: rename the folder.")
     keys = [name.strip() for name in given["key"].split(",")]
     feed: dict[str, Any] = {"format": given.get("format", "extract"), "path": path}
     feed["key"] = keys[0] if len(keys) == 1 else keys
@@ -445,12 +449,8 @@ def _entry(table: NewTable) -> str:
 
 def _comment(text: str, indent: int) -> str:
     """A comment of one or more lines. Names of files may hold anything, also the end of a line."""
-    lines = textwrap.wrap(_printable(text), 88 - indent, break_on_hyphens=False)
+    lines = textwrap.wrap(printable(text), 88 - indent, break_on_hyphens=False)
     return "".join(f"{' ' * indent}# {line}\n" for line in lines)
-
-
-def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _tables(text: str) -> list[dict[str, Any]]:

@@ -1,12 +1,13 @@
 """The `tidemark` command."""
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidemark import feeds, targets
-from tidemark.errors import ConfigError, TidemarkError
+from tidemark.errors import ConfigError, TidemarkError, printable
 
 if TYPE_CHECKING:
     from tidemark.discover.dms_task import Task
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code. An error is one paragraph on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal may lack characters that names and values have.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         perform(arguments)
     except TidemarkError as error:
@@ -191,12 +196,13 @@ def _replay(options: argparse.Namespace) -> None:
 
 
 def _confirm(options: argparse.Namespace) -> None:
-    from tidemark import lease, ledger, runs, session
+    from tidemark import lease, ledger, runs, session, storage
 
     spark = session.get()
+    file = storage.as_text(options.file)
     with lease.held(spark):
-        table = ledger.confirm(spark, options.file, runs.new_run_id())
-    print(f"{options.file} of {table} is confirmed: the next run takes it.")
+        table = ledger.confirm(spark, file, runs.new_run_id())
+    print(f"{printable(file)} of {table} is confirmed: the next run takes it.")
 
 
 def _sql(options: argparse.Namespace) -> None:
@@ -282,7 +288,7 @@ def _add(options: argparse.Namespace) -> None:
         new = add.sampled(paths.landing_dir(), source, table, given)
         written = add.write(project, new)
         for hint in new.hints:
-            print(f"{source}.{table}: {hint}")
+            print(f"{source}.{table}: {printable(hint)}")
     else:
         written = add.write_models(project, options.names)
     for file in written:

@@ -57,7 +57,7 @@ def run(domains: Sequence[str] = (), *, all_of_them: bool = False) -> None:
             raise ConfigError(f"There is no tour of {domain}: use one of {', '.join(known)}.")
     chosen = [known[domain] for domain in wanted]
     # The samples stay out of the folder where the user's own files arrive.
-    os.environ.setdefault("TIDEMARK_LANDING", str(paths.lake_dir() / "landing"))
+    os.environ.setdefault("TIDEMARK_LANDING", str(paths.make_lake() / "landing"))
     print("Tidemark demo")
     for tour in chosen:
         print(f"  {tour.domain}: {tour.story} ({tour.scenario}).")

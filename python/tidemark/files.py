@@ -28,6 +28,7 @@ class LandedFile:
 def listed(root: LandingFolder, feed: Feed, known: Known | None = None) -> list[LandedFile]:
     """The feed's files, in the order in which they apply; the kind of a stranger is `foreign`.
 
+    Of one whose path is not UTF-8 it is `misnamed`.
     Raises ConfigError when the feed's folder is a link that leaves the landing folder.
     """
     folders = [feed.path, *([feed.transactions_path] if feed.transactions_path else [])]
@@ -40,7 +41,7 @@ def listed(root: LandingFolder, feed: Feed, known: Known | None = None) -> list[
         found = [
             file
             for file in found
-            if whole[posixpath.dirname(file.path)]
+            if (whole[posixpath.dirname(file.path)] or file.kind == "misnamed")
             and posixpath.basename(file.path) != feed.complete_marker
         ]
     return sorted(set(found))
@@ -48,7 +49,9 @@ def listed(root: LandingFolder, feed: Feed, known: Known | None = None) -> list[
 
 def _file(feed: Feed, file: Found) -> LandedFile:
     name = posixpath.basename(file.path)
-    if feed.format == "dms":
+    if not file.is_text:
+        kind, time = "misnamed", file.modified
+    elif feed.format == "dms":
         kind, time = _dms(feed, name, file.modified)
     elif feed.format == "debezium":
         kind, time = _debezium(feed, name, file.modified)

@@ -14,6 +14,7 @@ from tidemark.feeds import Feed
 from tidemark.file_names import DMS_LOAD
 from tidemark.files import LandedFile
 from tidemark.ledger import Plan
+from tidemark.problems import Reason
 
 # An extract is known by these: a file may be written again.
 _EXTRACT = ("_file_at", "_extract")
@@ -106,8 +107,11 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
         .collect()
     )
     return {
-        row["_extract"]: f"{row['keys']} keys stand in the extract more than once, such as "
-        + "; ".join(row["some"])
+        row["_extract"]: Reason(
+            f"{row['keys']} keys stand in the extract more than once: tidemark.dead_letter names "
+            "some as its value",
+            "; ".join(row["some"]),
+        )
         for row in found
     }
 
@@ -193,6 +197,11 @@ def _as_truncates(files: DataFrame) -> DataFrame:
         "0L as _position",
         "true as _is_delete",
     )
+
+
+def is_load(path: str) -> bool:
+    """Whether a file is of a DMS task's full load, by its name."""
+    return bool(DMS_LOAD.match(path.rpartition("/")[2]))
 
 
 def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[str, str]:

@@ -31,7 +31,7 @@ from tidemark import (
     readers,
     session,
 )
-from tidemark.errors import ConfigError, TidemarkError
+from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
 from tidemark.landed import Landed
@@ -179,9 +179,7 @@ def _carry_out(
         elif feed.format == "dms":
             loads = [file for file in readable if file.kind == "load" and file.path not in refused]
             if loads:
-                is_whole = not any(
-                    file.kind == "load" and file.path in refused for file in plan.files
-                )
+                is_whole = not any(full_loads.is_load(path) for path in refused)
                 events = full_loads.in_their_generation(
                     spark, feed, events, loads, plan, is_whole=is_whole
                 )
@@ -307,7 +305,9 @@ def _refused_for_bad_records(feed: Feed, read: DataFrame) -> dict[str, str]:
     bad, total = sum(row.bad for row in counted), sum(row.records for row in counted)
     if bad > feed.max_rejected_share * total:
         some = records.where("_reason is not null").limit(3).collect()
-        told = "; ".join(f"{row._file}, record {row._position}: {row._reason}" for row in some)
+        told = "; ".join(
+            printable(f"{row._file}, record {row._position}: {row._reason}") for row in some
+        )
         raise TableFailedError(
             f"{bad} of {total} records are bad, which is more than "
             f"max_rejected_share {feed.max_rejected_share:g}: nothing of them landed. "
@@ -353,6 +353,8 @@ def _not_landed_before(
 def _refusal(feed: Feed, file: LandedFile, plan: ledger.Plan) -> str | None:
     if file.path in plan.gone:
         return readers.VANISHED
+    if file.kind == "misnamed":
+        return f"the name {file.path} is not UTF-8: rename the file, and the next run takes it"
     if file.kind == "foreign":
         if feed.time_in_name and readers.type_of_file(file.path):
             return f"the path has no time like {feed.time_in_name} (time_in_name)"
@@ -602,7 +604,10 @@ def _append_dead_letters(
     run_id: str,
     spark: SparkSession,
 ) -> None:
-    whole = [(path, None, None, None, reason, None) for path, reason in refused.items()]
+    whole = [
+        (path, None, None, getattr(reason, "value", None), str(reason), None)
+        for path, reason in refused.items()
+    ]
     rows = spark.createDataFrame(whole, books.DEAD_LETTER_ROW)
     if events is not None:
         rows = rows.unionByName(

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from tidemark.errors import LakeBusyError
+from tidemark import paths
+from tidemark.errors import LakeBusyError, printable
 
 WAIT_VARIABLE = "TIDEMARK_WAIT_SECONDS"
 
@@ -53,8 +54,7 @@ def hand_over(lake: Path, process: int, command: str) -> None:
 
 
 def _locked_file(lake: Path) -> IO[str]:
-    lake.mkdir(parents=True, exist_ok=True)
-    file = (lake / "lock").open("a+")
+    file = paths.opened_in_lake("lock", "a+", lake=lake)
     deadline = time.monotonic() + wait_seconds()
     announced = False
     while True:
@@ -76,8 +76,13 @@ def _locked_file(lake: Path) -> IO[str]:
 
 
 def own_command() -> str:
-    """This process's command line, shortened."""
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+    """This process's command, such as `tidemark run`, without its arguments: others read it.
+
+    They may hold passwords (`--conf`), or values of rows (`tidemark sql`).
+    """
+    name, *arguments = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    is_known = name in ("tidemark", "dbt") and arguments and arguments[0].isalpha()
+    return printable(f"{name} {arguments[0]}" if is_known else name)[:200]
 
 
 def _write_holder(file: IO[str], process: int, command: str) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidemark import paths, session
-from tidemark.errors import ConfigError, TidemarkError
+from tidemark.errors import ConfigError, TidemarkError, printable
 
 ARTIFACTS_VARIABLE = "TIDEMARK_ARTIFACTS"
 NOTIFY_VARIABLE = "TIDEMARK_NOTIFY"
@@ -53,6 +53,7 @@ def published(run_id: str) -> Iterator[list[str]]:
 
 def _publish(run_id: str, how: str, lines: list[str], began: float) -> None:
     """The files first: whoever is told can look at them. Both are tried, and what fails is told."""
+    lines = [printable(line, keep="\n\t") for line in lines]
     failures = []
     steps: dict[str, Callable[[str], None]] = {
         ARTIFACTS_VARIABLE: lambda place: _copy_artifacts(place, run_id, lines, began),
@@ -79,7 +80,7 @@ def _copy_artifacts(place: str, run_id: str, lines: list[str], began: float) -> 
     folder = f"{place.rstrip('/')}/{re.sub(r'[^A-Za-z0-9._:+=@-]', '_', run_id)}"
     with tempfile.TemporaryDirectory(prefix="tidemark-") as scratch:
         summary = Path(scratch, "summary.txt")
-        summary.write_text("\n".join([*lines, ""]))
+        summary.write_text("\n".join([*lines, ""]), encoding="utf-8")
         for file in [summary, *_written_since(began)]:
             transfer.put(file, folder)
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import IO
 
 from tidemark import spark_line
 from tidemark.errors import ConfigError
@@ -34,6 +35,27 @@ def _place(variable: str, default: Path) -> str:
 def lake_dir() -> Path:
     """Metastore, lock, logs, mostly the tables: TIDEMARK_LAKE, or the line's folder."""
     return _from_env("TIDEMARK_LAKE", project_dir() / spark_line.lake_folder())
+
+
+def make_lake(lake: Path | None = None) -> Path:
+    """The lake's folder. A new one is for this user alone; one that is there stays as it is."""
+    lake = lake or lake_dir()
+    if not lake.exists():
+        lake.parent.mkdir(parents=True, exist_ok=True)
+        lake.mkdir(mode=0o700, exist_ok=True)
+    return lake
+
+
+def opened_in_lake(name: str, mode: str, *, lake: Path | None = None) -> IO[str]:
+    """A text file of the lake, opened; a new one is for whom the lake's folder is."""
+    lake = make_lake(lake)
+    rights = lake.stat().st_mode & 0o666
+    return open(
+        lake / name,
+        mode,
+        encoding="utf-8",
+        opener=lambda path, flags: os.open(path, flags, rights),
+    )
 
 
 def landing() -> str:

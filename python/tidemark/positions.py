@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tidemark import full_loads, macros
 from tidemark.feeds import Feed
 from tidemark.ledger import Plan
+from tidemark.problems import Reason
 
 # MySQL tells when a statement began, and the clocks of two servers differ.
 _HOUR = "interval 1 hour"
@@ -114,10 +115,14 @@ def _contradictions(feed: Feed, story: DataFrame, plan: Plan) -> dict[str, str]:
         .collect()
     )
     return {
-        row["_file"]: f"its changes contradict their positions: key {row['key']} changed at "
-        f"{row['later']} at position {row['position']}, and at {row['earlier']} at the "
-        f"{'same' if row['other'] == row['position'] else 'later'} position {row['other']}: did "
-        "the source's log, or the topic, begin anew? Say since when in epochs, then tidemark "
-        f"replay; or tidemark confirm {row['_file']}"
+        row["_file"]: Reason(
+            "its changes contradict their positions: a key, which is the value in "
+            f"tidemark.dead_letter, changed at {row['later']} at position {row['position']}, and "
+            f"at {row['earlier']} at the "
+            f"{'same' if row['other'] == row['position'] else 'later'} position {row['other']}: "
+            "did the source's log, or the topic, begin anew? Say since when in epochs, then "
+            f"tidemark replay; or tidemark confirm {row['_file']}",
+            row["key"],
+        )
         for row in found
     }

@@ -12,6 +12,22 @@ OPERATIONS = ("I", "U", "D")
 LOAD_OPERATIONS = ("I",)
 
 
+class Reason(str):
+    """Why a file is refused, in a sentence that logs and messages may have.
+
+    `value` is for the dead letter alone: keys of rows, or what a library says, which may quote
+    them.
+    """
+
+    value: str | None
+
+    def __new__(cls, text: str, value: str | None = None) -> "Reason":
+        """Of a sentence, and of what it does not tell."""
+        reason = super().__new__(cls, text)
+        reason.value = value
+        return reason
+
+
 def of(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
     """What can be wrong with a record, in the order in which it is told."""
     nothing = F.lit(None)

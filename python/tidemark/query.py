@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row
 from tabulate import tabulate
 
 from tidemark import session
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, printable
 
 
 class QueryError(TidemarkError):
@@ -28,9 +28,9 @@ def rows(statement: str) -> DataFrame:
 
 
 def as_table(frame: DataFrame) -> str:
-    """Rows as people read them; NULL is spelled out."""
-    data = [[_text(value) for value in row] for row in frame.collect()]
-    return tabulate(data, headers=frame.columns, disable_numparse=True)
+    """Rows as people read them; NULL is spelled out, control characters are escaped."""
+    data = [[printable(_text(value), keep="\n\t") for value in row] for row in frame.collect()]
+    return tabulate(data, headers=list(map(printable, frame.columns)), disable_numparse=True)
 
 
 def print_rows(statement: str, output: str) -> None:

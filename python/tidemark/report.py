@@ -10,6 +10,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 from tidemark import paths
+from tidemark.errors import printable
 from tidemark.landed import Landed
 
 # A run names no more files than this; the dead letter has them all.
@@ -20,9 +21,9 @@ _SECONDS_BETWEEN_LINES = 10
 def log(run_id: str, text: str) -> None:
     """Append lines to the lake's log, each with the time and the run."""
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    paths.lake_dir().mkdir(parents=True, exist_ok=True)
-    with (paths.lake_dir() / "tidemark.log").open("a") as file:
-        file.writelines(f"{now} {run_id} {line}\n" for line in text.splitlines())
+    lines = [printable(f"{run_id} {line}", keep="\t") for line in text.rstrip("\n").split("\n")]
+    with paths.opened_in_lake("tidemark.log", "a") as file:
+        file.writelines(f"{now} {line}\n" for line in lines)
 
 
 @contextmanager
@@ -87,27 +88,31 @@ def table(landed: Sequence[Landed]) -> str:
 
 
 def remarks(landed: Sequence[Landed]) -> Iterator[str]:
-    """What someone should look at: a line each."""
+    """What someone should look at: a line each. Of a failure, Spark's own may have several."""
     waiting = [f"{entry.feed.name} ({entry.feed.path})" for entry in landed if not entry.has_folder]
     if waiting:
         more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
         yield f"No folder in the landing folder yet: {', '.join(waiting[:3])}{more}"
     for entry in landed:
-        if entry.note:
-            yield f"{entry.feed.name}: {entry.note}"
-        for path, reason in sorted(entry.reasons.items())[:_SOME]:
-            yield f"{entry.feed.name}: set aside {path}: {reason}"
-        if len(entry.reasons) > _SOME:
-            yield f"{entry.feed.name}: and {len(entry.reasons) - _SOME} more files"
-        for column in entry.new_columns:
-            yield (
-                f"{entry.feed.name}: new column {column}. It goes on into current and history; "
-                f"declare it in {entry.feed.declared_in}"
-            )
-        if entry.rejected and entry.feed.is_full_extract:
-            yield (
-                f"{entry.feed.name}: an extract with rejected rows deletes nothing; what it lacks "
-                "is deleted by the next whole one"
-            )
+        yield from map(printable, _of_table(entry))
         if entry.failure:
-            yield f"{entry.feed.name} failed: {entry.failure}"
+            yield printable(f"{entry.feed.name} failed: {entry.failure}", keep="\n\t")
+
+
+def _of_table(entry: Landed) -> Iterator[str]:
+    if entry.note:
+        yield f"{entry.feed.name}: {entry.note}"
+    for path, reason in sorted(entry.reasons.items())[:_SOME]:
+        yield f"{entry.feed.name}: set aside {path}: {reason}"
+    if len(entry.reasons) > _SOME:
+        yield f"{entry.feed.name}: and {len(entry.reasons) - _SOME} more files"
+    for column in entry.new_columns:
+        yield (
+            f"{entry.feed.name}: new column {column}. It goes on into current and history; "
+            f"declare it in {entry.feed.declared_in}"
+        )
+    if entry.rejected and entry.feed.is_full_extract:
+        yield (
+            f"{entry.feed.name}: an extract with rejected rows deletes nothing; what it lacks "
+            "is deleted by the next whole one"
+        )

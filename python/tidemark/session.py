@@ -28,7 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidemark import jars, lock, paths, s3, spark_line, targets
-from tidemark.errors import ConfigError, SetupError
+from tidemark.errors import ConfigError, SetupError, printable
 
 # Spark and Python must agree on what a timestamp without a zone means.
 os.environ["TZ"] = "UTC"
@@ -232,7 +232,7 @@ def _start() -> SparkSession:
     # PySpark prints each analysis error as a JSON line, beside the exception that carries it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("tidemark").enableHiveSupport()
-    for key, value in settings().items():
+    for key, value in ({"spark.local.dir": _scratch()} | settings()).items():
         builder = builder.config(key, value)
     with _stderr_to(paths.lake_dir() / "spark.log"):
         spark = builder.getOrCreate()
@@ -240,6 +240,13 @@ def _start() -> SparkSession:
         require_reachable(spark, "warehouse", paths.warehouse())
     remove_unborn_tables(spark)
     return spark
+
+
+def _scratch() -> str:
+    """A folder of this process for what Spark puts on disk meanwhile: in /tmp all could read it."""
+    folder = tempfile.mkdtemp(prefix="tidemark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def require_reachable(spark: SparkSession, what: str, place: str) -> None:
@@ -332,7 +339,8 @@ def _stderr_to(log: Path) -> Iterator[None]:
     """
     sys.stderr.flush()
     kept = os.dup(2)
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    rights = log.parent.stat().st_mode & 0o666
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, rights)
     os.dup2(file, 2)
     failed = True
     try:
@@ -357,7 +365,7 @@ def readable(error: Exception) -> str:
     else:
         text = f"{type(error).__name__}: {error}"
         causes = re.findall(r"^Caused by: .*?(?=\n\tat |\Z)", text, re.DOTALL | re.MULTILINE)
-    return "\n".join([readable_text(text), *causes[-1:]])
+    return printable("\n".join([readable_text(text), *causes[-1:]]), keep="\n\t")
 
 
 def readable_text(message: str) -> str:

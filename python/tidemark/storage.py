@@ -23,11 +23,16 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Found:
-    """One version of a file; its path is the one below the landing folder."""
+    """One version of a file; its path is the one below the landing folder.
+
+    Where the path is no text (`is_text`), bytes that are not UTF-8 stand in it as `\\xe9`: Spark
+    cannot read such a file.
+    """
 
     path: str
     size: int
     modified: datetime
+    is_text: bool = True
 
 
 # What the ledger knows of files: size and time of the newest version, by path.
@@ -59,6 +64,11 @@ class LandingFolder(Protocol):
 
         They are in order by `_block`, then by `_line`.
         """
+
+
+def as_text(path: str) -> str:
+    """A path with the bytes in it that are not UTF-8 as `\\xe9`: it is that text alone to us."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def landing_folder() -> LandingFolder:
@@ -120,6 +130,11 @@ class _Local:
                 f"The landing folder {self.root} does not exist: create it, "
                 "or point TIDEMARK_LANDING at the folder where your change files arrive."
             )
+        if self.root != as_text(self.root):
+            raise SetupError(
+                f"The path of the landing folder {as_text(self.root)} is not UTF-8, so that Spark "
+                "cannot read it: rename the folder."
+            )
 
     def has(self, path: str) -> bool:
         return Path(self.root, path).exists()
@@ -144,7 +159,8 @@ class _Local:
                     status = entry.stat()
                     micros = status.st_mtime_ns // 1000
                     modified = datetime.fromtimestamp(micros / 1_000_000, UTC)
-                    yield Found(below, status.st_size, modified)
+                    name = as_text(below)
+                    yield Found(name, status.st_size, modified, name == below)
 
     def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
         return self._below_root(_contents(self._load(_reader(spark, "binaryFile"), paths)))

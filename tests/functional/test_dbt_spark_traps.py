@@ -453,7 +453,7 @@ def hold(lake: Path, wait_seconds: int) -> subprocess.Popen[str]:
 def test_a_second_process_names_the_holder_and_waits(tmp_path: Path) -> None:
     with hold(tmp_path, 1) as holder:
         assert holder.stdout and holder.stdout.readline() == "held\n"
-        who = f"process {holder.pid} (`-c {tmp_path} build`, since "
+        who = f"process {holder.pid} (`-c`, since "
         with hold(tmp_path, 1) as impatient:
             _, problem = impatient.communicate()
             assert f"LakeBusyError: The lake {tmp_path} is in use by {who}" in problem

@@ -34,13 +34,19 @@ def entered(project: Project, table: str) -> list[tuple[Any, ...]]:
     return project.rows(f"log_{table}", columns, "_load_id, _file_at, _position, id")
 
 
-def test_an_extract_with_a_key_twice_is_refused_with_the_key(project: Project) -> None:
+def test_an_extract_with_a_key_twice_is_refused_and_the_dead_letter_has_the_key(
+    project: Project,
+) -> None:
     project.add("twice.t", COLUMNS, "id", format="extract")
     project.land("twice/t/a.csv", "id,name\n1,x\n2,y\n+1,z\n3,x\n3,x\n")
     (landed,) = land(project)
     assert (landed.rows, landed.set_aside) == (0, 1)
-    ((_, _, _, _, reason),) = dead_letters(project, "twice")
-    assert reason == "2 keys stand in the extract more than once, such as id 1; id 3"
+    ((_, _, _, value, reason),) = dead_letters(project, "twice")
+    assert value == "id 1; id 3"
+    assert reason == (
+        "2 keys stand in the extract more than once: tidemark.dead_letter names some as its value"
+    )
+    assert landed.reasons == {"twice/t/a.csv": reason}
 
 
 def test_an_extract_that_deletes_much_waits_for_someone_to_confirm_it(project: Project) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,11 @@ class Job:
         self.project, self.store, self.aws = project, store, aws
         self.folder = project.folder.parent / "cluster"
         self.folder.mkdir()
+        # A bundle takes nothing that links bring from elsewhere.
+        for link in [each for each in project.folder.rglob("*") if each.is_symlink()]:
+            there = link.resolve()
+            link.unlink()
+            (shutil.copytree if there.is_dir() else shutil.copy)(there, link)
 
     @property
     def environment(self) -> dict[str, str]:

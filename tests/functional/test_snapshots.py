@@ -209,6 +209,7 @@ def test_a_column_comes_and_goes(taken: Taken) -> None:
 
 
 HELP = (
+    "Logs have no values: to see which keys, group its query by them. "
     "Let its query give one row per key: leave out rows without a key, keep the newest row of a "
     "key, or add to unique_key the column that tells the rows apart."
 )
@@ -223,8 +224,8 @@ def error(taken: Taken, step: int, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("step", "keys"),
     [
-        (1, ["id = '7': 2 rows", "id = NULL: 1 row"]),
-        (2, ["id = '7': 2 rows"]),
+        (1, ["id = ...: 2 rows", "id = NULL: 1 row"]),
+        (2, ["id = ...: 2 rows"]),
         (3, ["id = NULL: 1 row"]),
     ],
 )
@@ -248,8 +249,8 @@ def test_a_snapshot_that_is_refused_makes_no_table_and_no_view(taken: Taken) -> 
 @pytest.mark.parametrize(
     ("step", "keys"),
     [
-        (2, ["region = 'us', id = '1': 2 rows"]),
-        (3, ["region = NULL, id = '1': 1 row", "region = '', id = NULL: 1 row"]),
+        (2, ["region = ..., id = ...: 2 rows"]),
+        (3, ["region = NULL, id = ...: 1 row", "region = ..., id = NULL: 1 row"]),
     ],
 )
 def test_a_later_snapshot_with_wrong_keys_is_refused(

@@ -6,11 +6,13 @@ makes the real ones of them.
 
 import gzip
 import io
+import os
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import fastavro
 import pyarrow as pa
@@ -25,6 +27,7 @@ SOURCE = "landings"
 
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _TIMESTAMP = re.compile(r"timestamp\[(\w+)(?:, ?([\w/]+))?\]")
+_NAMED = ".named"
 _STAND_IN = re.compile(r"\.yml$|(?<=\.gz)\.txt$")
 
 
@@ -53,12 +56,18 @@ class Case(Scenario):
 
     def files(self, batch: int) -> dict[str, Path]:
         """As of a scenario; the names are those of the real files."""
-        return {_STAND_IN.sub("", name): file for name, file in super().files(batch).items()}
+        return {_real_name(name): file for name, file in super().files(batch).items()}
 
 
 def load() -> list[Case]:
     """All cases, by name. Raises ValueError, with the file, when one is not well formed."""
     return scenario.load_all(Case, FOLDER.glob("*/landing.yml"))
+
+
+def _real_name(name: str) -> str:
+    if name.endswith(_NAMED):
+        return os.fsdecode(unquote_to_bytes(name.removesuffix(_NAMED)))
+    return _STAND_IN.sub("", name)
 
 
 def content(file: Path) -> bytes:

@@ -1,11 +1,15 @@
 """What a job gets of a project: all that dbt reads, wherever it is named, and nothing else."""
 
+import os
+import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.project import REPO
 from tidemark import bundle
+from tidemark.errors import ConfigError
 
 SETTINGS = "name: x\nmodel-paths: [models, more]\ndocs-paths: [words]\n"
 IN = (
@@ -35,6 +39,72 @@ def test_all_that_dbt_reads_is_in_the_zip(tmp_path: Path, monkeypatch: pytest.Mo
     assert found == {*IN, "dbt_project.yml", "dbt_packages/own/macros/m.sql"}
     with zipfile.ZipFile(tmp_path / "app" / "tidemark.zip") as archive:
         assert {"tidemark/landing.py", "dbt_tidemark.py"} <= set(archive.namelist())
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small project, in which this repository's profile stands behind a link."""
+    project = tmp_path / "project"
+    shutil.copytree(REPO / "profiles", project / "profiles")
+    (project / "profiles.yml").symlink_to("profiles/profiles.yml")
+    (project / "models").mkdir()
+    (project / "dbt_project.yml").write_text("name: x\n")
+    monkeypatch.setenv("DBT_PROJECT_DIR", str(project))
+    return project
+
+
+def packed(project: Path) -> set[str]:
+    bundle.make(str(project.parent / "app"))
+    with zipfile.ZipFile(project.parent / "app" / "project.zip") as archive:
+        return set(archive.namelist())
+
+
+def test_our_own_profile_and_links_within_the_project_are_packed(project: Path) -> None:
+    (project / "models" / "round").symlink_to("..")
+    (project / "models" / "gone.sql").symlink_to("nowhere.sql")
+    (project / "profiles" / "key.pem").write_text("-----BEGIN PRIVATE KEY-----")
+    found = packed(project)
+    assert {"profiles.yml", "profiles/profiles.yml", "profiles/spark-defaults.conf"} <= found
+    assert not {"profiles/key.pem", "models/gone.sql"} & found
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("profiles.yml", "x: {outputs: {a: {type: spark, password: hunter2}}}"),
+        ("profiles/profiles.yml", "x: {outputs: {a: {token: \"a{{ env_var('B') }}\"}}}"),
+        ("profiles/more.yaml", "x: {password: \"{{ env_var('A', 'hunter2') }}\"}"),
+        ("profiles/profiles.yml", "x: {settings: [{fs.s3a.secret.key: hunter2}]}"),
+        ("profiles/profiles.yml", "x: {conf: --conf spark.a.password=hunter2}"),
+        ("profiles/profiles.yml", "x: {host: 'https://me:hunter2@host/'}"),
+        ("profiles/profiles.yml", "x: {connect: 'sc://host:1/;token=hunter2'}"),
+        ("profiles/spark-defaults.conf", "spark.hadoop.fs.s3a.access.key  hunter2\n"),
+        ("profiles/spark-defaults.conf", "a b\nspark.ssl.keyPassword=hunter2\n"),
+    ],
+)
+def test_a_password_that_is_written_out_is_refused(project: Path, file: str, text: str) -> None:
+    (project / file).write_text(text)
+    with pytest.raises(ConfigError, match=r"has a password or the like written out") as refused:
+        packed(project)
+    assert "hunter2" not in str(refused.value)
+    assert not (project.parent / "app").exists()
+
+
+@pytest.mark.parametrize("place", ["models/x", "profiles/x.yml", "models/a/b.sql"])
+def test_a_link_out_of_the_project_is_refused(project: Path, place: str) -> None:
+    elsewhere = project.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "b.sql").write_text("select 1")
+    (project / place).parent.mkdir(exist_ok=True)
+    (project / place).symlink_to(elsewhere / "b.sql" if "." in place else elsewhere)
+    with pytest.raises(ConfigError, match=rf"{place} is a link to {elsewhere}"):
+        packed(project)
+
+
+def test_a_name_that_is_not_utf_8_is_refused(project: Path) -> None:
+    (project / "models" / os.fsdecode(b"caf\xe9.sql")).write_text("select 1")
+    with pytest.raises(ConfigError, match=r"models/caf\\xe9.sql: the name is no plain text"):
+        packed(project)
 
 
 def test_the_modules_are_all_that_the_package_imports_but_no_pyspark() -> None:

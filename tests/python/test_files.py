@@ -1,5 +1,6 @@
 """Which file is what, and in which order files apply."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.python.test_feeds import declared
 from tidemark import files, storage
-from tidemark.errors import ConfigError
+from tidemark.errors import ConfigError, SetupError
 
 
 def listed(root: Path, *paths: str, **feed: str) -> list[tuple[str, str]]:
@@ -70,6 +71,41 @@ def test_an_offset_is_a_time_only_where_it_orders_alone(
     (found,) = files.listed(storage.at(str(tmp_path)), feed)
     by_offset = files.EPOCH + timedelta(microseconds=7)
     assert found.time == (found.modified if is_written else by_offset)
+
+
+@pytest.mark.parametrize(
+    ("format_", "path", "told"),
+    [
+        ("dms", b"caf\xe9.txt", "caf\\xe9.txt"),
+        ("dms", b"p\xe9/LOAD00000001.csv", "p\\xe9/LOAD00000001.csv"),
+        ("extract", b"caf\xe9.csv", "caf\\xe9.csv"),
+        ("extract", "caf\xe9.csv".encode(), None),
+        ("extract", b"a\n\x1b[2J.csv", None),
+        ("debezium", b"\xff.json", "\\xff.json"),
+    ],
+)
+def test_a_name_that_is_not_utf_8_is_told_in_text(
+    tmp_path: Path, format_: str, path: bytes, told: str | None
+) -> None:
+    """A text is kept as it is, whatever it does to a terminal."""
+    assert listed(tmp_path, os.fsdecode(path), format=format_) == [
+        (told, "misnamed") if told else (path.decode(), "load")
+    ]
+
+
+def test_a_folder_whose_name_is_not_utf_8_waits_for_no_marker(tmp_path: Path) -> None:
+    settings = {"format": "extract", "complete_marker": "_SUCCESS"}
+    folder = os.fsdecode(b"caf\xe9")
+    assert listed(tmp_path, f"{folder}/a.csv", "b/b.csv", **settings) == [
+        ("caf\\xe9/a.csv", "misnamed")
+    ]
+
+
+def test_a_landing_folder_whose_name_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"caf\xe9")
+    root.mkdir()
+    with pytest.raises(SetupError, match=r"caf\\xe9 is not UTF-8"):
+        storage.at(str(root)).require()
 
 
 def test_a_folder_that_is_not_there_holds_no_files(tmp_path: Path) -> None:

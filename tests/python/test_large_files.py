@@ -24,6 +24,7 @@ from tests.python.test_feeds import source
 from tidemark import readers
 from tidemark.feeds import Feed, feed_from_source
 from tidemark.readers import csv_files, parquet_files, records, texts
+from tidemark.storage import as_text
 
 ROWS = pa.schema(
     [
@@ -87,7 +88,7 @@ def test_a_file_by_lines_and_in_pieces_says_what_it_says_whole(
     one: cases.Case, request: pytest.FixtureRequest
 ) -> None:
     landed = [
-        (_feed(one, batch), kind, {f"{one.path}/{name}": cases.content(file)})
+        (_feed(one, batch), kind, {f"{one.path}/{as_text(name)}": cases.content(file)})
         for batch in one.batches()
         for name, file in one.files(batch).items()
         for kind in ("load", "changes")

@@ -107,6 +107,22 @@ def test_bytes_that_are_no_text_cost_one_record() -> None:
     assert names(b"I,2,caf\xe9\n", encoding="latin-1") == ["café"]
 
 
+@pytest.mark.parametrize("name", ["\\ud800", "a\\\\\\udFFFb", "\\udc00\\ud800", "\\ud800\\n"])
+def test_half_a_character_costs_one_record(name: str) -> None:
+    content = f'{{"id":1,"name":"{name}"}}\n{{"id":2,"name":"\\ud83d\\ude00 \\\\ud800"}}\n'
+    half, whole = read(content.encode(), name="a.json", format="extract")
+    assert half["_reason"].startswith("holds half a character")
+    assert half["_raw"] == content.splitlines()[0]
+    assert (whole["_position"], whole["name"], whole["_reason"]) == (2, "😀 \\ud800", None)
+
+
+def test_what_a_library_says_is_for_the_dead_letter_alone() -> None:
+    (row,) = read(b"Obj\x01secret", name="a.avro", format="extract")
+    assert row["_reason"].startswith("the Avro file is damaged: ")
+    assert "secret" not in row["_reason"]
+    assert row["_value"]
+
+
 @pytest.mark.parametrize(
     ("content", "settings", "reason"),
     [

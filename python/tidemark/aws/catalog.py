@@ -311,7 +311,7 @@ def _remembered() -> dict[str, Any]:
 
 
 def _remember(what: Mapping[str, Any]) -> None:
-    paths.lake_dir().mkdir(parents=True, exist_ok=True)
+    paths.make_lake()
     _memory().write_text(json.dumps(what))
 
 

@@ -135,11 +135,13 @@ def records_of(
         except Exception as error:
             if is_of_machine(error):
                 raise
-            why = str(error)
             if not isinstance(error, UnreadableFileError):
                 # Whatever an odd file does, the others are read.
-                why = f"the file cannot be read: {error!r}"
-            yield from Records.unreadable(why).as_table(feed, path).to_batches()
+                error = UnreadableFileError(
+                    f"the file cannot be read: {type(error).__name__}", error
+                )
+            unreadable = Records.unreadable(str(error), error.value)
+            yield from unreadable.as_table(feed, path).to_batches()
             return
         aside.seek(0)
         yield from pa.ipc.open_stream(aside)

@@ -54,7 +54,9 @@ def _damage_told() -> Iterator[None]:
     except Exception as error:  # damage shows in many ways
         if is_of_machine(error):
             raise
-        raise UnreadableFileError(f"the Avro file is damaged: {error!r}") from error
+        raise UnreadableFileError(
+            f"the Avro file is damaged: {type(error).__name__}", error
+        ) from error
 
 
 def fields_of(schema: Any) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def columns_of(text: str, feed: Feed) -> list[list[str | None]]:
     try:
         widths = Counter(len(record) for record in itertools.islice(records, _COUNTED) if record)
     except csv.Error as error:
-        raise UnreadableFileError(f"not readable as CSV: {error}") from None
+        raise UnreadableFileError("not readable as CSV", error) from None
     if not widths:
         return []
     parts = _parse(source, delimiter, widths.most_common(1)[0][0], feed, skip=0)
@@ -438,7 +438,7 @@ def _parsed(
         if is_quoted:
             _require_end(text, delimiter)
         if "Empty CSV" not in str(error):
-            raise UnreadableFileError(f"not readable as CSV: {error}") from error
+            raise UnreadableFileError("not readable as CSV", error) from error
     if told < len(bad) or part is None:
         nothing = pa.table({name: pa.array([], pa.string()) for name in names})
         yield _Part(nothing, [], bad[told:])

@@ -1,6 +1,7 @@
 """JSON files to documents: one a line, in an array, one behind the other, or over several lines."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
@@ -18,6 +19,9 @@ def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+# Pairs of surrogates, and what is no \\u at all: a backslash may stand behind a backslash.
+_WHOLE_ESCAPE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _DECODER = json.JSONDecoder(
     parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=_object
 )
@@ -97,10 +101,17 @@ def _document(text: _Window, feed: Feed) -> Any:
             is_at_end = end + 2 * isinstance(document, Number) >= len(text.text)
             if is_at_end and text.read_on():
                 continue
-            wrong = bad_text(text.text[text.at : end], feed)
+            wrong = bad_text(text.text[text.at : end], feed) or _half(text.text[text.at : end])
         found = text.text[text.at : end]
         text.at = end
         return Broken.because(wrong, found.rstrip("\r")) if wrong else document
+
+
+def _half(text: str) -> str | None:
+    """Why a document cannot be stored: UTF-8 has no way to write half of a pair of surrogates."""
+    if "\\u" in text and _SURROGATE.search(_WHOLE_ESCAPE.sub("", text)):
+        return "holds half a character: a \\ud800 to \\udfff without the other half"
+    return None
 
 
 def _may_go_on(error: json.JSONDecodeError, text: _Window) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemark.errors import printable
 from tidemark.feeds import RESERVED, Feed
 
 NO_BYTES = "the file is empty (0 bytes)"
@@ -44,7 +45,15 @@ _ARROW = {
 
 
 class UnreadableFileError(Exception):
-    """The file as a whole cannot be taken; the message says why."""
+    """The file as a whole cannot be taken; the message says why.
+
+    `value` is what only the dead letter may show: a library's words may quote a row.
+    """
+
+    def __init__(self, message: str, value: object = None) -> None:
+        # Whatever names of columns hold, the row that says so can be stored.
+        super().__init__(printable(message))
+        self.value = None if value is None else printable(str(value))
 
 
 def is_of_machine(error: Exception) -> bool:
@@ -87,9 +96,9 @@ class Records:
     parts: "list[Records]" = field(default_factory=list)
 
     @classmethod
-    def unreadable(cls, reason: str) -> "Records":
+    def unreadable(cls, reason: str, value: str | None = None) -> "Records":
         """The one row that a file which cannot be taken has."""
-        return cls({"_reason": [reason]}, 1)
+        return cls({"_reason": [reason], "_value": [value]}, 1)
 
     @classmethod
     def from_rows(cls, rows: Sequence[dict[str, Any]]) -> "Records":

@@ -1,0 +1,55 @@
+"""Who has the lake, and who may read it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidemark import lock, paths, report
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["/x/bin/tidemark", "run", "--target", "thrift"], "tidemark run"),
+        (["/x/bin/tidemark", "sql", "select 'hunter2'"], "tidemark sql"),
+        (["/x/bin/dbt", "build", "--vars", "{password: hunter2}"], "dbt build"),
+        (["/x/bin/dbt", "--vars=hunter2", "build"], "dbt"),
+        (["/x/job.py", "hunter2", "--notify", "x"], "job.py"),
+        (["/x/bin/tidemark"], "tidemark"),
+    ],
+)
+def test_the_holder_is_told_without_arguments(
+    command: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", command)
+    assert lock.own_command() == told
+
+
+@pytest.mark.parametrize(
+    ("there", "of_lake", "of_files"), [(None, 0o700, 0o600), (0o770, 0o770, 0o660)]
+)
+def test_a_new_lake_is_private_and_another_stays_as_it_is(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    there: int | None,
+    of_lake: int,
+    of_files: int,
+) -> None:
+    lake = tmp_path / "deep" / "lake"
+    monkeypatch.setenv("TIDEMARK_LAKE", str(lake))
+    if there is not None:
+        lake.mkdir(parents=True)
+        lake.chmod(there)
+    umask = os.umask(0o002)
+    try:
+        report.log("run", "told")
+        hold = "from tidemark import lock, paths; lock.hold(paths.lake_dir())"
+        subprocess.run([sys.executable, "-c", hold], check=True)
+    finally:
+        os.umask(umask)
+    assert paths.make_lake().stat().st_mode & 0o777 == of_lake
+    for name in ("lock", "tidemark.log"):
+        assert (lake / name).stat().st_mode & 0o777 == of_files

@@ -1,0 +1,34 @@
+"""What runs tell: names from outside are shown, and do nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.python.test_feeds import declared
+from tidemark import report
+from tidemark.landed import Landed
+
+NASTY = "a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"
+SHOWN = r"a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"
+
+
+def test_what_a_run_says_of_names_and_reasons_is_one_line_each() -> None:
+    landed = Landed(declared(), reasons={NASTY: f"not {NASTY}"}, new_columns=[f"{NASTY} string"])
+    landed.note = f"not in the landing folder any more: {NASTY}"
+    landed.failure = f"Spark says\n  {NASTY}"
+    *lines, failure = report.remarks([landed])
+    assert len(lines) == 3
+    assert all(SHOWN in line and line.isprintable() for line in lines)
+    # Spark's messages have lines of their own.
+    assert "\x1b" not in failure
+    assert failure.startswith("shop.orders failed: Spark says\n  a\n")
+
+
+def test_the_log_has_a_line_for_each_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "lake"))
+    report.log("a\nb", "one\rtwo\x0cthree\nfo\udce9ur")
+    lines = (tmp_path / "lake" / "tidemark.log").read_text().splitlines()
+    assert [line.partition("Z ")[2] for line in lines] == [
+        r"a\nb one\rtwo\x0cthree",
+        r"a\nb fo\xe9ur",
+    ]
