@@ -1,6 +1,7 @@
 """Files of the landing folder: which there are, what each is, and in which order they apply."""
 
 import posixpath
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -12,6 +13,9 @@ from tidemark.readers.debezium import offset_in
 from tidemark.storage import Found, Known, LandingFolder
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Files of one full load that are copied elsewhere, or written side by side, are not in order to
+# the minute.
+_OF_ONE_LOAD = timedelta(hours=1)
 
 
 @dataclass(frozen=True, order=True)
@@ -105,3 +109,32 @@ def _time_in(feed: Feed, path: str) -> datetime | None:
         return datetime.strptime(found[-1], form).replace(tzinfo=UTC) if found else None
     except ValueError:
         return None
+
+
+def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[str, str]:
+    """Load files of an older full load, which was longer, in a folder that was not cleared.
+
+    AWS DMS writes a load's files one after the other: one that is much older than a file with a
+    lower number is of another load. `found` are all files that are there; those that have `landed`
+    are not asked about again. Gives the reason of each; someone can confirm that it belongs.
+    """
+    series: dict[tuple[str, str], list[tuple[int, LandedFile]]] = {}
+    for file in found:
+        folder, _, name = file.path.rpartition("/")
+        match = DMS_LOAD.match(name)
+        if match:
+            of_series = series.setdefault((folder, match[1].upper()), [])
+            of_series.append((int(match[2], 16), file))
+    old = {}
+    for (folder, _), numbered in series.items():
+        newest: LandedFile | None = None
+        for _, file in sorted(numbered):
+            if newest and newest.modified - file.modified > _OF_ONE_LOAD:
+                old[file.path] = (
+                    f"it is older than {newest.path}, which comes before it in a full load: left "
+                    f"over from another load? If it belongs to it: tidemark confirm {file.path}, "
+                    f"or {folder} for all"
+                )
+            elif not newest or file.modified > newest.modified:
+                newest = file
+    return {path: why for path, why in old.items() if path not in landed}

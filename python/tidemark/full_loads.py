@@ -18,9 +18,6 @@ from tidemark.problems import Reason
 
 # An extract is known by these: a file may be written again.
 _EXTRACT = ("_file_at", "_extract")
-# Files of one full load that are copied elsewhere, or written side by side, are not in order to
-# the minute.
-_OF_ONE_LOAD = timedelta(hours=1)
 
 
 def _extract(feed: Feed) -> str:
@@ -202,35 +199,6 @@ def _as_truncates(files: DataFrame) -> DataFrame:
 def is_load(path: str) -> bool:
     """Whether a file is of a DMS task's full load, by its name."""
     return bool(DMS_LOAD.match(path.rpartition("/")[2]))
-
-
-def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[str, str]:
-    """Load files of an older full load, which was longer, in a folder that was not cleared.
-
-    AWS DMS writes a load's files one after the other: one that is much older than a file with a
-    lower number is of another load. `found` are all files that are there; those that have `landed`
-    are not asked about again. Gives the reason of each; someone can confirm that it belongs.
-    """
-    series: dict[tuple[str, str], list[tuple[int, LandedFile]]] = {}
-    for file in found:
-        folder, _, name = file.path.rpartition("/")
-        match = DMS_LOAD.match(name)
-        if match:
-            of_series = series.setdefault((folder, match[1].upper()), [])
-            of_series.append((int(match[2], 16), file))
-    old = {}
-    for (folder, _), numbered in series.items():
-        newest: LandedFile | None = None
-        for _, file in sorted(numbered):
-            if newest and newest.modified - file.modified > _OF_ONE_LOAD:
-                old[file.path] = (
-                    f"it is older than {newest.path}, which comes before it in a full load: left "
-                    f"over from another load? If it belongs to it: tidemark confirm {file.path}, "
-                    f"or {folder} for all"
-                )
-            elif not newest or file.modified > newest.modified:
-                newest = file
-    return {path: why for path, why in old.items() if path not in landed}
 
 
 def in_their_generation(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidemark import paths, session
+from tidemark import paths
 from tidemark.errors import ConfigError, TidemarkError, printable
 
 ARTIFACTS_VARIABLE = "TIDEMARK_ARTIFACTS"
@@ -40,7 +40,7 @@ def published(run_id: str) -> Iterator[list[str]]:
     try:
         yield lines
     except Exception as error:
-        lines.append(str(error) if isinstance(error, TidemarkError) else session.readable(error))
+        lines.append(_told(error))
         try:
             _publish(run_id, "failed", [f"Run {run_id} failed", *lines], began)
         except TidemarkError as second:
@@ -49,6 +49,15 @@ def published(run_id: str) -> Iterator[list[str]]:
     finally:
         _outer.clear()
     _publish(run_id, "succeeded", [f"Run {run_id} succeeded", *lines], began)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, TidemarkError):
+        return str(error)
+    # Imported late, with Spark: a run that finds nothing to do comes without.
+    from tidemark import session
+
+    return session.readable(error)
 
 
 def _publish(run_id: str, how: str, lines: list[str], began: float) -> None:

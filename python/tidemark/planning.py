@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tidemark import files, full_loads, ledger
+from tidemark import files, ledger
 from tidemark.books import Books
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
@@ -69,7 +69,7 @@ def _missing(own: Books, feed: Feed, there: set[str]) -> set[str]:
 def _without_left_over(
     planned: ledger.Plan, found: Sequence[LandedFile], landed: Iterable[str]
 ) -> ledger.Plan:
-    left_over = full_loads.left_over(found, set(landed))
+    left_over = files.left_over(found, set(landed))
     mine = {file.path for file in planned.files} - planned.confirmed
     return replace(
         planned, left_over={path: why for path, why in left_over.items() if path in mine}

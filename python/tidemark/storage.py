@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-
-from tidemark import paths, session
+from tidemark import paths
 from tidemark.errors import ConfigError, SetupError
 from tidemark.file_names import SIDE
+
+# A look at a local folder needs no Spark: what does is imported late.
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -56,10 +56,10 @@ class LandingFolder(Protocol):
         Raises ConfigError when the folder is a link that leaves the landing folder.
         """
 
-    def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+    def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         """The files' `content`, `length` and `modificationTime`, and `_at`: root and path."""
 
-    def lines(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+    def lines(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         """The same with a row for each line, its line end (`\\n`) left out, whatever the bytes.
 
         They are in order by `_block`, then by `_line`.
@@ -81,26 +81,26 @@ def at(place: str) -> LandingFolder:
     return _Remote(place.rstrip("/")) if "://" in place else _Local(place)
 
 
-def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
+def _reader(spark: "SparkSession", kind: str) -> "DataFrameReader":
     """Of whole files (`binaryFile`), or of lines (`text`), which end nowhere but at `\\n`."""
     return spark.read.format(kind).options(**({"lineSep": "\n"} if kind == "text" else {}))
 
 
-def _contents(files: DataFrame) -> DataFrame:
+def _contents(files: "DataFrame") -> "DataFrame":
     return files.withColumnRenamed("path", "_at")
 
 
-def _lines(files: DataFrame) -> DataFrame:
+def _lines(files: "DataFrame") -> "DataFrame":
     # A URI; Java's decoder would take + for a blank.
-    place = F.url_decode(F.replace("_metadata.file_path", F.lit("+"), F.lit("%2B")))
-    return files.select(
-        place.alias("_at"),
-        F.col("value").cast("binary").alias("content"),
-        F.col("_metadata.file_size").alias("length"),
-        F.col("_metadata.file_modification_time").alias("modificationTime"),
-        F.col("_metadata.file_block_start").alias("_block"),
+    place = "url_decode(replace(_metadata.file_path, '+', '%2B'))"
+    return files.selectExpr(
+        f"{place} as _at",
+        "cast(value as binary) as content",
+        "_metadata.file_size as length",
+        "_metadata.file_modification_time as modificationTime",
+        "_metadata.file_block_start as _block",
         # It rises within a block: one task reads it.
-        F.monotonically_increasing_id().alias("_line"),
+        "monotonically_increasing_id() as _line",
     )
 
 
@@ -109,11 +109,15 @@ def _escaped(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
+def _micros(at: datetime) -> int:
+    return (at - _NEVER) // timedelta(microseconds=1)
+
+
 def _is_none_of(versions: Iterable[tuple[str, int, datetime]]) -> str:
     """A condition that a listing answers: the file is none of these URIs with size and time."""
     at = "unix_micros(_metadata.file_modification_time)"
     known = "', '".join(
-        f"{uri} {size} {(modified - _NEVER) // timedelta(microseconds=1)}".replace("'", "%27")
+        f"{uri} {size} {_micros(modified)}".replace("'", "%27")
         for uri, size, modified in versions
     )
     uri = "replace(_metadata.file_path, chr(39), '%27')"
@@ -162,13 +166,13 @@ class _Local:
                     name = as_text(below)
                     yield Found(name, status.st_size, modified, name == below)
 
-    def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+    def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         return self._below_root(_contents(self._load(_reader(spark, "binaryFile"), paths)))
 
-    def lines(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+    def lines(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         return self._below_root(_lines(self._load(_reader(spark, "text"), paths)))
 
-    def _load(self, reader: DataFrameReader, paths: Iterable[str]) -> DataFrame:
+    def _load(self, reader: "DataFrameReader", paths: Iterable[str]) -> "DataFrame":
         # Hadoop's own local file system cannot read a name with a colon.
         return (
             reader.option("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
@@ -177,8 +181,9 @@ class _Local:
         )
 
     @staticmethod
-    def _below_root(files: DataFrame) -> DataFrame:
-        return files.withColumn("_at", F.regexp_replace("_at", "^file:/+", "/"))
+    def _below_root(files: "DataFrame") -> "DataFrame":
+        others = [name for name in files.columns if name != "_at"]
+        return files.selectExpr("regexp_replace(_at, '^file:/+', '/') as _at", *others)
 
 
 class _Remote:
@@ -188,12 +193,14 @@ class _Remote:
         self.root = root
 
     def require(self) -> None:
+        from tidemark import session
+
         session.require_reachable(session.get(), "landing folder", self.root)
 
     def has(self, path: str) -> bool:
         try:
             self._files(path)
-        except AnalysisException as error:
+        except Exception as error:  # Spark's AnalysisException
             if "PATH_NOT_FOUND" in str(error):
                 return False
             raise
@@ -202,7 +209,7 @@ class _Remote:
     def walk(self, path: str, known: Known) -> Iterator[Found]:
         try:
             files = self._files(path)
-        except AnalysisException as error:
+        except Exception as error:  # Spark's AnalysisException
             if "PATH_NOT_FOUND" in str(error):
                 return
             raise
@@ -218,8 +225,8 @@ class _Remote:
         if since:
             since -= timedelta(days=1)
             seen = [(uri, *known[name]) for name, uri in names.items() if name in known]
-            written = F.col("_metadata.file_modification_time")
-            recent = files.where(written >= F.lit(since)).where(
+            written = "unix_micros(_metadata.file_modification_time)"
+            recent = files.where(f"{written} >= {_micros(since)}").where(
                 _is_none_of([each for each in seen if each[2] >= since])
             )
         status = self._status(recent)
@@ -230,28 +237,30 @@ class _Remote:
             # The source passes over files without content: they are always the same.
             yield Found(name, *(status.get(name) or known.get(name) or (0, _NEVER)))
 
-    def contents(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+    def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         return _contents(self._load(_reader(spark, "binaryFile"), paths))
 
-    def lines(self, spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+    def lines(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         return _lines(self._load(_reader(spark, "text"), paths))
 
-    def _load(self, reader: DataFrameReader, paths: Iterable[str]) -> DataFrame:
+    def _load(self, reader: "DataFrameReader", paths: Iterable[str]) -> "DataFrame":
         return reader.load([_escaped(f"{self.root}/{path}") for path in paths])
 
-    def _files(self, *paths: str) -> DataFrame:
+    def _files(self, *paths: str) -> "DataFrame":
         reader = _reader(self._lister, "binaryFile").option("recursiveFileLookup", True)
         return self._load(reader, paths)
 
     @cached_property
-    def _lister(self) -> SparkSession:
+    def _lister(self) -> "SparkSession":
         """Few tasks, whatever the number of files; the session's own settings stay as they are."""
+        from tidemark import session
+
         spark = session.fresh()
         spark.conf.set("spark.sql.files.openCostInBytes", "0")
         spark.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 62))
         return spark
 
-    def _status(self, files: DataFrame) -> dict[str, tuple[int, datetime]]:
+    def _status(self, files: "DataFrame") -> dict[str, tuple[int, datetime]]:
         rows = files.select("path", "length", "modificationTime").collect()
         return {
             self._below(row["path"]): (row["length"], row["modificationTime"].replace(tzinfo=UTC))
