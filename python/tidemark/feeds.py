@@ -1,15 +1,16 @@
 """A feed: what the YAML of a dbt source says about the files of one table.
 
-The YAML is the only declaration; see docs/feeds.md for every setting.
+The YAML is the only declaration; see docs/feeds.md for every setting. The class Feed is the table
+of settings: each has its values, its default, the formats that it is for, and a line of words.
 """
 
 import codecs
 import difflib
 import re
 import zoneinfo
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -18,10 +19,6 @@ from tidemark.errors import ConfigError
 
 FORMATS = ("dms", "debezium", "extract")
 HEADERS = ("none", "load", "all")
-NEW_COLUMNS = ("add", "refuse")
-MISSING_FILES = ("ignore", "fail")
-QUOTES = ('"', "none")
-BINARY_TEXTS = ("hex", "base64", "utf-8")
 UNITS = ("milliseconds", "microseconds", "nanoseconds")
 OPERATIONS = ("I", "U", "D", "T", "skip")
 # What the sequence of a Debezium feed can be besides columns.
@@ -30,48 +27,279 @@ UNAVAILABLE = "__debezium_unavailable_value"
 
 # Columns that a history table adds.
 RESERVED = ("version_key", "valid_from", "valid_to", "is_current", "version_number")
-# Settings of one format; each list says for which they make no sense.
-_NOT_FOR: dict[str, dict[str, tuple[str, ...]]] = {
-    "extract": {
-        "their time orders them": ("loaded_at", "op_in_load"),
-        "that is a way of AWS DMS": (
-            *("op_in_changes", "file_time_zone", "transactions_path", "source_table"),
-            "before_image_prefix",
-        ),
-        "that is a way of Debezium": ("field_prefix", "timestamp_unit", "decimals", "upserts_only"),
-    },
-    "full extract": {
-        "their time orders them": ("sequence", "epochs", "timestamp_column", "operations"),
-        "their rows are whole": ("ignore_null_updates", "changed_columns", "unavailable_value"),
-        "each stands for the whole table": ("truncate_when", "lateness"),
-    },
-    "dms": {
-        "only extracts have it": (
-            *("max_deleted_share", "time_in_name", "status_column", "extract_is"),
-            "complete_marker",
-        ),
-        "that is a way of Debezium": ("field_prefix", "timestamp_unit", "decimals", "upserts_only"),
-    },
-    "debezium": {
-        "only extracts have it": (
-            *("max_deleted_share", "time_in_name", "status_column", "extract_is"),
-            "complete_marker",
-        ),
-        "that is a way of AWS DMS": (
-            *("op_in_load", "op_in_changes", "file_time_zone", "transactions_path"),
-            *("source_table", "before_image_prefix"),
-        ),
-        "that is a way of CSV files": ("header", "delimiter", "row_delimiter", "quote"),
-        "an event carries its time": ("timestamp_column",),
-    },
-}
-_TIME_PARTS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})?)?")
+_TIME_PARTS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
+_LATENESS = re.compile(r"(\d{1,9}) (second|minute|hour|day|week)s?")
+_LONGEST = timedelta(days=365 * 1000)
 _TYPE = re.compile(
-    r"^(string|boolean|tinyint|smallint|int|integer|bigint|float|double|date|timestamp"
-    r"|timestamp_ntz|binary|decimal\(\d+, ?\d+\))$"
+    r"string|boolean|tinyint|smallint|int|integer|bigint|float|double|date|timestamp"
+    r"|timestamp_ntz|binary|decimal\((\d+), ?(\d+)\)"
 )
+
+
+# --- what a setting takes -----------------------------------------------------------------------
+
+
+class _WrongError(ValueError):
+    """A value that a setting does not take; the text goes on from the setting's name."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """What a setting takes: in words, for docs and messages, and as code.
+
+    `read` gives the value as Feed has it, or raises ValueError. With `are_columns` it names columns
+    of the table.
+    """
+
+    wanted: str
+    read: Callable[[Any], Any]
+    are_columns: bool = False
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _WrongError("must be text: write it in quotes")
+    if not value.strip():
+        raise _WrongError("is empty: give it a value, or leave it out")
+    return value
+
+
+def _one_of(*allowed: str) -> Values:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise _WrongError(
+                f"is unknown: use one of {', '.join(allowed)}.{_guess(value, allowed)}"
+            )
+        return value
+
+    return Values(", ".join(allowed), read)
+
+
+def _guess(value: Any, allowed: Iterable[str]) -> str:
+    guess = difflib.get_close_matches(str(value), list(allowed), n=1)
+    return f" Did you mean '{guess[0]}'?" if guess else ""
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError
+    return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        value = [value]
+    found = tuple(_name(each) for each in value)
+    if len(set(found)) < len(found):
+        raise _WrongError("names a column twice")
+    return found
+
+
+def _flag_or_names(value: Any) -> bool | tuple[str, ...]:
+    return value if isinstance(value, bool) else _names(value)
+
+
+def _null_texts(value: Any) -> tuple[str, ...]:
+    found = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(each, str) for each in found):
+        raise _WrongError("must be a text or a list of texts: write each in quotes, NULL too")
+    return found
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError
+    return float(value)
+
+
+def _folder(value: Any) -> str:
+    folder = _text(value)
+    if folder.startswith("/") or ".." in folder.split("/"):
+        raise _WrongError("must stay below the landing folder")
+    return folder
+
+
+def _file_name(value: Any) -> str:
+    if "/" in _text(value):
+        raise ValueError
+    return str(value)
+
+
+def _time(value: Any) -> str:
+    """A time as text in UTC; YAML makes dates of texts."""
+    text = str(value)
+    if isinstance(value, bool | int | float) or not _TIME.fullmatch(text):
+        raise ValueError
+    at = datetime.fromisoformat(text)
+    return (at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at).isoformat(" ")
+
+
+def _times(value: Any) -> tuple[str, ...]:
+    told = value if isinstance(value, list | tuple) else (value,)
+    found = []
+    for each in told:
+        try:
+            found.append(_time(each))
+        except (ValueError, OverflowError):
+            raise _WrongError(f"must be a time {_A_TIME}", each) from None
+    return tuple(found)
+
+
+def _lateness(value: Any) -> str:
+    found = _LATENESS.fullmatch(value) if isinstance(value, str) else None
+    if not found or timedelta(**{f"{found[2]}s": int(found[1])}) > _LONGEST:
+        raise ValueError
+    return str(value)
+
+
+def _time_in_name(value: Any) -> str:
+    if not isinstance(value, str) or not time_pattern(value):
+        raise _WrongError(
+            "must have %Y, %m and %d, and may have %H, %M and %S, each once, such as '%Y-%m-%d'"
+        )
+    return value
+
+
+def _encoding(value: Any) -> str:
+    name = _text(value)
+    # Python knows codecs that are none of texts, which encode refuses.
+    try:
+        "".encode(name)
+        return codecs.lookup(name).name
+    except (LookupError, ValueError):
+        raise _WrongError("is none that Python knows") from None
+
+
+def _zone(value: Any) -> str:
+    name = _text(value)
+    try:
+        return zoneinfo.ZoneInfo(name).key
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise _WrongError("is unknown: such as Europe/Berlin") from None
+
+
+def _delimiter(value: Any) -> str:
+    if not isinstance(value, str):
+        return _text(value)
+    if not value:
+        raise _WrongError("is empty: write a line end as '\\n', since dbt cuts one off")
+    return unescaped(value)
+
+
+def _unavailable(value: Any) -> str | None:
+    if value is None:
+        return None
+    if "\\" in _text(value):
+        raise ValueError
+    return str(value)
+
+
+def _mapping(of: Callable[[str, Any], str]) -> Callable[[Any], tuple[tuple[str, str], ...]]:
+    """Reads a mapping of texts; `of` reads the value of a name. A frozen dataclass holds pairs."""
+
+    def read(value: Any) -> tuple[tuple[str, str], ...]:
+        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+            raise ValueError
+        return tuple((name, of(name, each)) for name, each in value.items())
+
+    return read
+
+
+def _operation(name: str, value: Any) -> str:
+    if value not in OPERATIONS:
+        problem = f"the operation '{value}' of '{name}' is unknown: use one of "
+        raise _WrongError(f"{problem}{', '.join(OPERATIONS)}.{_guess(value, OPERATIONS)}")
+    return str(value)
+
+
+def _condition(name: str, value: Any) -> str:
+    if not name.strip() or not isinstance(value, str) or not value.strip():
+        raise ValueError
+    return value
+
+
+_unit = _one_of(*UNITS)
+
+
+def _units(value: Any) -> str | tuple[tuple[str, str], ...]:
+    if isinstance(value, Mapping):
+        found: tuple[tuple[str, str], ...] = _mapping(lambda _, unit: _unit.read(unit))(value)
+        return found
+    return str(_unit.read(value))
+
+
+_A_TIME = "(UTC), such as 2024-03-01 12:00:00"
+
+TEXT = Values("text", _text)
+CONDITION = Values("an SQL condition", _text)
+FLAG = Values("true or false, without quotes", _flag)
+SHARE = Values("a number from 0 to 1", _share)
+FOLDER = Values("a folder below the landing folder", _folder)
+TIME = Values(f"a time {_A_TIME}", _time)
+NAME = Values("the name of one column", _name)
+COLUMN = Values("the name of one column", _name, are_columns=True)
+COLUMNS = Values("a column or a list of columns", _names, are_columns=True)
+DELIMITER = Values("text", _delimiter)
+
+# Formats, and full extracts, that have no use for a setting, and why.
+EVERY: Mapping[str, str] = {}
+_ORDERED = "their time orders them"
+_NOT_FULL = {"full extract": _ORDERED}
+_WHOLE_TABLE = {"full extract": "each stands for the whole table"}
+_WHOLE_ROWS = {"full extract": "their rows are whole"}
+_CSV = {"debezium": "that is a way of CSV files"}
+_DMS = dict.fromkeys(("debezium", "extract"), "that is a way of AWS DMS")
+_DEBEZIUM = dict.fromkeys(("dms", "extract"), "that is a way of Debezium")
+_EXTRACT = dict.fromkeys(("dms", "debezium"), "only extracts have it")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a feed: its name, values, default, the formats that it is for, what it does.
+
+    `defaults` are those of single formats; `not_for` says of a format, or of full extracts, why it
+    has no use for the setting. With `can_be_off`, null switches the default of a format off.
+    """
+
+    name: str
+    values: Values
+    default: Any
+    does: str
+    not_for: Mapping[str, str]
+    defaults: Mapping[str, Any]
+    can_be_off: bool
+
+    def read(self, value: Any) -> Any:
+        """The value as Feed has it. Raises ConfigError with a sentence."""
+        try:
+            return self.values.read(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            why, told = f"must be {self.values.wanted}", value
+            if isinstance(error, _WrongError):
+                why, told = error.args if len(error.args) > 1 else (error.args[0], value)
+            end = "" if why[-1] in ".?" else "."
+            raise ConfigError(f"{self.name} '{told}' {why}{end}") from None
+
+
+def _setting(
+    values: Values,
+    does: str,
+    default: Any = None,
+    not_for: Mapping[str, str] = EVERY,
+    *,
+    can_be_off: bool = False,
+    **defaults: Any,
+) -> Any:
+    told = {"values": values, "does": does, "not_for": not_for, "defaults": defaults}
+    return field(default=default, metadata={**told, "can_be_off": can_be_off})
 
 
 @dataclass(frozen=True)
@@ -91,50 +319,160 @@ class Feed:
     table: str
     schema: str
     declared_in: str
-    format: str
-    path: str
-    key: tuple[str, ...]
-    columns: tuple[Column, ...]
-    sequence: tuple[str, ...] = ()
-    epochs: tuple[str, ...] = ()
-    header: str = "none"
-    op_in_load: bool = False
-    timestamp_column: str | None = None
-    loaded_at: str | None = None
-    delimiter: str = ","
-    null_text: tuple[str, ...] = ("", "NULL")
-    include_columns: tuple[str, ...] = ()
-    exclude_columns: tuple[str, ...] = ()
-    delete_when: str | None = None
-    truncate_when: str | None = None
-    checks: tuple[tuple[str, str], ...] = ()
-    ignore_null_updates: bool | tuple[str, ...] = False
-    changed_columns: str | None = None
-    unavailable_value: str | None = None
-    lateness: str | None = None
-    time_in_name: str | None = None
-    max_deleted_share: float = 0.5
-    new_columns: str = "add"
-    missing_files: str = "ignore"
-    strict: bool = False
-    max_rejected_share: float = 1.0
-    encoding: str = "utf-8"
-    binary_text: str = "base64"
-    operations: tuple[tuple[str, str], ...] = ()
-    row_delimiter: str | None = None
-    quote: str = '"'
-    op_in_changes: bool = True
-    file_time_zone: str = "UTC"
-    transactions_path: str | None = None
-    source_table: str = ""
-    before_image_prefix: str | None = None
-    field_prefix: str = "__"
-    timestamp_unit: str | tuple[tuple[str, str], ...] | None = None
-    decimals: str | None = None
-    upserts_only: bool = False
-    status_column: str | None = None
-    extract_is: str = "file"
-    complete_marker: str | None = None
+    format: str = _setting(_one_of(*FORMATS), "who wrote the files")
+    path: str = _setting(FOLDER, "where the files arrive; folders in it are searched, too")
+    key: tuple[str, ...] = _setting(COLUMNS, "identifies a row; never NULL", ())
+    columns: tuple[Column, ...] = ()
+    sequence: tuple[str, ...] = _setting(
+        COLUMNS,
+        "orders the changes of a key, from left to right; without it the files do",
+        (),
+        _NOT_FULL,
+        debezium=PLACES[0],
+    )
+    epochs: tuple[str, ...] = _setting(
+        Values("a time or a list of times", _times),
+        "since when the positions in the sequence count anew",
+        (),
+        _NOT_FULL,
+    )
+    header: str = _setting(
+        _one_of(*HEADERS),
+        "which files begin with a line of column names",
+        "none",
+        _CSV,
+        extract="all",
+    )
+    op_in_load: bool = _setting(
+        FLAG, "the full load's files have Op, too", False, {**_DMS, "extract": _ORDERED}
+    )
+    timestamp_column: str | None = _setting(
+        NAME, "the time of a change", None, {**_NOT_FULL, "debezium": "an event carries its time"}
+    )
+    loaded_at: str | None = _setting(
+        TIME, "since when the rows of the full load are as they are", None, {"extract": _ORDERED}
+    )
+    delimiter: str = _setting(DELIMITER, "stands between fields", ",", _CSV)
+    null_text: tuple[str, ...] = _setting(
+        Values("a text or a list of texts", _null_texts),
+        "unquoted texts that mean NULL",
+        ("", "NULL"),
+        can_be_off=True,
+    )
+    include_columns: tuple[str, ...] = _setting(
+        COLUMNS, "the columns that current and history have, besides the key", ()
+    )
+    exclude_columns: tuple[str, ...] = _setting(
+        COLUMNS, "the columns that current and history do not have", ()
+    )
+    delete_when: str | None = _setting(CONDITION, "a row for which it holds is a delete")
+    truncate_when: str | None = _setting(
+        CONDITION, "a row for which it holds says that all rows are gone", None, _WHOLE_TABLE
+    )
+    checks: tuple[tuple[str, str], ...] = _setting(
+        Values("a mapping such as {price_is_positive: price > 0}", _mapping(_condition)),
+        "conditions that a row must meet to enter, by name",
+        (),
+    )
+    ignore_null_updates: bool | tuple[str, ...] = _setting(
+        Values("true, or a column or a list of columns", _flag_or_names, are_columns=True),
+        "a NULL in an update means: as it was",
+        False,
+        _WHOLE_ROWS,
+    )
+    changed_columns: str | None = _setting(
+        COLUMN, "lists the columns that an update carries", None, _WHOLE_ROWS
+    )
+    unavailable_value: str | None = _setting(
+        Values("text without a backslash", _unavailable),
+        "this text in an update means: as it was",
+        None,
+        _WHOLE_ROWS,
+        can_be_off=True,
+        debezium=UNAVAILABLE,
+    )
+    lateness: str | None = _setting(
+        Values("such as '7 days' or '36 hours'", _lateness),
+        "a change that is older than this, compared with the newest one known, is refused",
+        None,
+        _WHOLE_TABLE,
+    )
+    time_in_name: str | None = _setting(
+        Values("such as '%Y-%m-%d'", _time_in_name),
+        "how an extract's time stands in its path",
+        None,
+        _EXTRACT,
+    )
+    max_deleted_share: float = _setting(
+        SHARE, "an extract that lacks more of the keys before it waits", 0.5, _EXTRACT
+    )
+    new_columns: str = _setting(
+        _one_of("add", "refuse"), "what happens with a column that is not declared", "add"
+    )
+    missing_files: str = _setting(
+        _one_of("ignore", "fail"), "what happens when a file that was read is gone", "ignore"
+    )
+    strict: bool = _setting(FLAG, "a file with a bad row is set aside whole", False)
+    max_rejected_share: float = _setting(
+        SHARE, "if more of the records of a run are bad, the table fails", 1.0
+    )
+    encoding: str = _setting(
+        Values("text", _encoding), "of text files, as Python calls it", "utf-8"
+    )
+    binary_text: str = _setting(
+        _one_of("hex", "base64", "utf-8"),
+        "how text files write a binary column",
+        "base64",
+        dms="hex",
+    )
+    operations: tuple[tuple[str, str], ...] = _setting(
+        Values(
+            "a mapping such as {N: I, X: skip}; write numbers and no, yes, on, off in quotes",
+            _mapping(_operation),
+        ),
+        "what the operations of the files mean",
+        (),
+        _NOT_FULL,
+    )
+    row_delimiter: str | None = _setting(DELIMITER, "stands behind records", None, _CSV)
+    quote: str = _setting(_one_of('"', "none"), "what quotes a field", '"', _CSV)
+    op_in_changes: bool = _setting(FLAG, "false: change files have no Op", True, _DMS)
+    file_time_zone: str = _setting(Values("text", _zone), "of the times in file names", "UTC", _DMS)
+    transactions_path: str | None = _setting(FOLDER, "where CDC_TXN files arrive", None, _DMS)
+    source_table: str = _setting(TEXT, "what the lines of those files call the table", "", _DMS)
+    before_image_prefix: str | None = _setting(
+        TEXT, "of the columns that add-before-image-columns adds", None, _DMS
+    )
+    field_prefix: str = _setting(
+        Values("text", lambda value: "" if value == "" else _text(value)),
+        "of the fields that flattening adds",
+        "__",
+        _DEBEZIUM,
+    )
+    timestamp_unit: str | tuple[tuple[str, str], ...] | None = _setting(
+        Values(f"{_unit.wanted}, or a mapping of columns to these", _units),
+        "what the numbers in timestamp columns count",
+        None,
+        _DEBEZIUM,
+    )
+    decimals: str | None = _setting(
+        _one_of("base64", "text"), "what texts in decimal columns are", None, _DEBEZIUM
+    )
+    upserts_only: bool = _setting(
+        FLAG, "flattened events without any added field are upserts", False, _DEBEZIUM
+    )
+    status_column: str | None = _setting(
+        NAME, "says what a row of an extract of changes does", None, _EXTRACT
+    )
+    extract_is: str = _setting(
+        _one_of("file", "folder"), "folder: its files are one extract", "file", _EXTRACT
+    )
+    complete_marker: str | None = _setting(
+        Values("the name of a file", _file_name),
+        "a folder waits for a file of this name",
+        None,
+        _EXTRACT,
+    )
 
     @property
     def log(self) -> str:
@@ -213,163 +551,183 @@ class Feed:
         return dict(unit).get(name) if isinstance(unit, tuple) else unit
 
 
-@dataclass
-class _Check:
-    """Collects what is wrong with one declaration, so that all of it is told at once."""
-
-    where: str
-    problems: list[str] = field(default_factory=list)
-
-    def one_of(self, name: str, value: Any, allowed: Iterable[str]) -> None:
-        allowed = list(allowed)
-        if value not in allowed:
-            guess = difflib.get_close_matches(str(value), allowed, n=1)
-            hint = f" Did you mean '{guess[0]}'?" if guess else ""
-            self.problems.append(
-                f"{name} '{value}' is unknown: use one of {', '.join(allowed)}.{hint}"
-            )
-
-    def finish(self) -> None:
-        if self.problems:
-            raise ConfigError(f"{self.where}: " + " ".join(self.problems))
+# The settings that the YAML may have, in the order of Feed.
+SETTINGS = {
+    each.name: Setting(name=each.name, default=each.default, **each.metadata)
+    for each in fields(Feed)
+    if each.metadata
+}
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value or ())
+# --- the YAML's declaration -----------------------------------------------------------------------
+
+
+def feeds_of(sources: Iterable[Mapping[str, Any]]) -> list[Feed]:
+    """Every feed that the project's sources declare, by name."""
+    found = [feed for node in sources if (feed := feed_from_source(node))]
+    return sorted(found, key=lambda feed: feed.name)
 
 
 def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     """The feed that a dbt source table declares in `config.meta.feed`, or None without one.
 
     `node` is the source as dbt's manifest has it. Settings of the source as a whole are
-    defaults for its tables. Raises ConfigError, naming the YAML file and every problem.
+    defaults for its tables; null is the default again. Raises ConfigError, naming the YAML file
+    and every problem.
     """
     own = (node.get("config") or {}).get("meta", {}).get("feed") or node["meta"].get("feed")
     shared = (node.get("source_meta") or {}).get("feed")
     if not own and not shared:
         return None
-    settings: dict[str, Any] = {**(shared or {}), **(own or {})}
     source, table = node["source_name"], node["name"]
-    check = _Check(f"{node['original_file_path']}, {source}.{table}")
-    columns = tuple(
-        Column(name, str(column.get("data_type") or "string").lower())
-        for name, column in node["columns"].items()
-    )
-    known = {column.name for column in columns}
-    allowed = [
-        name
-        for name in Feed.__dataclass_fields__
-        if name not in ("source", "table", "schema", "declared_in", "columns")
-    ]
-    for setting in settings:
-        check.one_of("the feed's setting", setting, allowed)
-    check.one_of("format", settings.get("format"), FORMATS)
-    if "header" in settings:
-        check.one_of("header", settings["header"], HEADERS)
-    if not columns:
-        check.problems.append("no columns are declared: list them with name and data_type.")
-    for column in columns:
-        if not _TYPE.match(column.type):
-            check.problems.append(f"column {column.name} has the unknown data_type {column.type}.")
-        if not re.fullmatch(r"[^\W\d_]\w*", column.name):
-            check.problems.append(
-                f"column '{column.name}': a name starts with a letter and goes on with letters, "
-                "digits and _ (names with _ in front are Tidemark's)."
+    problems: list[str] = []
+    settings: dict[Any, Any] = {}
+    for told in (shared or {}, own or {}):
+        if isinstance(told, Mapping):
+            settings |= told
+        else:
+            problems.append(
+                f"meta.feed '{told}' must be a mapping such as {{format: dms, key: id}}."
             )
-        if column.name.lower() in RESERVED:
-            check.problems.append(f"column '{column.name}': Tidemark's own columns have that name.")
-    if settings.get("timestamp_column") in known and settings.get("format") == "dms":
-        check.problems.append(
-            f"timestamp_column '{settings['timestamp_column']}' is what DMS adds to the table's "
-            "columns: do not list it among them."
-        )
-    key, sequence = _names(settings.get("key")), _names(settings.get("sequence"))
-    is_debezium = settings.get("format") == "debezium"
-    if is_debezium and not sequence:
-        sequence = PLACES[0]
-    of_columns = () if is_debezium and sequence in PLACES else sequence
-    for setting, names in (("key", key), ("sequence", of_columns)):
-        for name in names:
-            if name not in known:
-                check.problems.append(
-                    f"the {setting} column '{name}' is not among the columns "
-                    f"({', '.join(sorted(known))})."
-                )
-    if not key:
-        check.problems.append("no key: name the column or columns that identify a row.")
-    _check_format(check, settings)
-    _check_choices(check, settings, known)
-    _check_columns_of_tables(check, settings, known)
-    _check_partial_rows(check, settings, known)
-    epochs = _epochs(check, settings, sequence)
-    lateness = settings.get("lateness")
-    if lateness and not re.fullmatch(r"\d+ (second|minute|hour|day|week)s?", str(lateness)):
-        check.problems.append(f"lateness '{lateness}' must be such as '7 days' or '36 hours'.")
-    if settings.get("time_in_name") and not time_pattern(str(settings["time_in_name"])):
-        check.problems.append(
-            f"time_in_name '{settings['time_in_name']}' must have %Y, %m and %d, and may have %H, "
-            "%M and %S, each once, such as '%Y-%m-%d'."
-        )
-    for setting in ("max_deleted_share", "max_rejected_share"):
-        share = settings.get(setting, 0.5)
-        if not isinstance(share, int | float) or not 0 <= share <= 1:
-            check.problems.append(f"{setting} '{share}' must be a number from 0 to 1.")
-    path = str(settings.get("path") or f"{source}/{table}")
-    for folder in (path, str(settings.get("transactions_path") or "")):
-        if folder.startswith("/") or ".." in folder.split("/"):
-            check.problems.append(f"path '{folder}' must stay below the landing folder.")
-    check.finish()
-    unit = settings.get("timestamp_unit")
-    return Feed(
+    columns = _columns(node["columns"], problems)
+    given = _given(settings, problems)
+    format_ = str(given.get("format", ""))
+    if settings.get("format") is None:
+        problems.append(f"no format: it is one of {', '.join(FORMATS)}.")
+    defaults = {
+        name: setting.defaults[format_]
+        for name, setting in SETTINGS.items()
+        if format_ in setting.defaults
+    }
+    feed = Feed(
         source=source,
         table=table,
         schema=node["schema"],
         declared_in=node["original_file_path"],
-        format=settings["format"],
-        path=path,
-        key=key,
         columns=columns,
-        sequence=sequence,
-        epochs=epochs,
-        header=settings.get("header", "all" if settings["format"] == "extract" else "none"),
-        op_in_load=bool(settings.get("op_in_load", False)),
-        timestamp_column=settings.get("timestamp_column"),
-        loaded_at=str(settings["loaded_at"]) if settings.get("loaded_at") else None,
-        delimiter=unescaped(settings.get("delimiter", ",")),
-        null_text=_names(settings.get("null_text", ("", "NULL"))),
-        include_columns=_names(settings.get("include_columns")),
-        exclude_columns=_names(settings.get("exclude_columns")),
-        delete_when=settings.get("delete_when"),
-        truncate_when=settings.get("truncate_when"),
-        checks=_pairs(settings.get("checks")),
-        ignore_null_updates=_all_or_names(settings.get("ignore_null_updates")),
-        changed_columns=settings.get("changed_columns"),
-        unavailable_value=settings.get("unavailable_value", UNAVAILABLE if is_debezium else None),
-        lateness=settings.get("lateness"),
-        time_in_name=settings.get("time_in_name"),
-        max_deleted_share=float(settings.get("max_deleted_share", 0.5)),
-        new_columns=settings.get("new_columns", "add"),
-        missing_files=settings.get("missing_files", "ignore"),
-        strict=bool(settings.get("strict", False)),
-        max_rejected_share=float(settings.get("max_rejected_share", 1)),
-        encoding=codecs.lookup(settings.get("encoding", "utf-8")).name,
-        binary_text=settings.get("binary_text", "hex" if settings["format"] == "dms" else "base64"),
-        operations=_pairs(settings.get("operations")),
-        row_delimiter=unescaped(settings.get("row_delimiter") or "") or None,
-        quote=settings.get("quote", '"'),
-        op_in_changes=bool(settings.get("op_in_changes", True)),
-        file_time_zone=settings.get("file_time_zone", "UTC"),
-        transactions_path=settings.get("transactions_path"),
-        source_table=settings.get("source_table") or f"{source}.{table}",
-        before_image_prefix=settings.get("before_image_prefix"),
-        field_prefix=settings.get("field_prefix", "__"),
-        timestamp_unit=unit if isinstance(unit, str | None) else _pairs(unit),
-        decimals=settings.get("decimals"),
-        upserts_only=bool(settings.get("upserts_only", False)),
-        status_column=settings.get("status_column"),
-        extract_is=settings.get("extract_is", "file"),
-        complete_marker=settings.get("complete_marker"),
+        **{"format": "", "path": f"{source}/{table}", "source_table": f"{source}.{table}"}
+        | defaults
+        | given,
     )
+    _check_format(feed, given, problems)
+    _check_columns(feed, given, node["columns"], problems)
+    if "key" not in settings or settings["key"] in (None, []):
+        problems.append("no key: name the column or columns that identify a row.")
+    for before, after in pairwise(feed.epochs):
+        if datetime.fromisoformat(before) >= datetime.fromisoformat(after):
+            problems.append(f"epochs must ascend: {after} stands behind {before}.")
+    if feed.epochs and not feed.sequence and not feed.is_full_extract:
+        problems.append("epochs needs a sequence: without one the files order changes.")
+    if feed.extract_is == "folder" and not feed.time_in_name:
+        problems.append("extract_is folder needs time_in_name: a folder has no time of its own.")
+    if problems:
+        where = f"{node['original_file_path']}, {source}.{table}"
+        raise ConfigError(f"{where}: " + " ".join(problems))
+    return feed
+
+
+def _given(settings: Mapping[Any, Any], problems: list[str]) -> dict[str, Any]:
+    """The settings that the YAML has, as Feed has them; without the wrong ones."""
+    given = {}
+    for name, value in settings.items():
+        setting = SETTINGS.get(name) if isinstance(name, str) else None
+        try:
+            if setting is None:
+                _one_of(*SETTINGS).read(name)
+            elif value is not None or setting.can_be_off:
+                given[name] = setting.read(value)
+        except ConfigError as error:
+            problems.append(str(error))
+        except _WrongError as error:
+            problems.append(f"the feed's setting '{name}' {error}")
+    return given
+
+
+def _columns(told: Mapping[str, Any], problems: list[str]) -> tuple[Column, ...]:
+    columns = tuple(
+        Column(str(name), str(column.get("data_type") or "string").lower())
+        for name, column in told.items()
+    )
+    if not columns:
+        problems.append("no columns are declared: list them with name and data_type.")
+    seen: dict[str, str] = {}
+    for column in columns:
+        data_type = _TYPE.fullmatch(column.type)
+        if not data_type:
+            problems.append(f"column {column.name} has the unknown data_type {column.type}.")
+        elif data_type[1] and not (
+            int(data_type[2]) <= int(data_type[1]) and 1 <= int(data_type[1]) <= 38
+        ):
+            problems.append(
+                f"column {column.name} has the data_type {column.type}: a decimal has 1 to 38 "
+                "digits, of which no more stand behind the point."
+            )
+        if not re.fullmatch(r"[^\W\d_]\w*", column.name):
+            problems.append(
+                f"column '{column.name}': a name starts with a letter and goes on with letters, "
+                "digits and _ (names with _ in front are Tidemark's)."
+            )
+        if column.name.lower() in RESERVED:
+            problems.append(f"column '{column.name}': Tidemark's own columns have that name.")
+        other = seen.setdefault(column.name.lower(), column.name)
+        if other != column.name:
+            problems.append(
+                f"the columns '{other}' and '{column.name}' differ only in letter case, "
+                "which Spark does not tell apart: rename one."
+            )
+    return columns
+
+
+def _check_format(feed: Feed, given: Mapping[str, Any], problems: list[str]) -> None:
+    """Settings that make no sense for the format."""
+    for kind in (feed.format, *(["full extract"] if feed.is_full_extract else [])):
+        for name, value in given.items():
+            setting = SETTINGS[name]
+            if kind in setting.not_for and value != setting.default:
+                why = setting.not_for[kind]
+                problems.append(f"{name} is not for format {feed.format}: {why}.")
+
+
+def _check_columns(
+    feed: Feed, given: Mapping[str, Any], told: Mapping[str, Any], problems: list[str]
+) -> None:
+    """What names columns of the table, and what must not be one of them."""
+    known = feed.column_names
+    for name, value in given.items():
+        if not SETTINGS[name].values.are_columns or isinstance(value, bool):
+            continue
+        if name == "sequence" and feed.is_placed:
+            continue
+        for column in (value,) if isinstance(value, str) else value:
+            if column not in known:
+                problems.append(
+                    f"{name}: '{column}' is not among the columns ({', '.join(sorted(known))})."
+                    f"{_guess(column, known)}"
+                )
+            elif name == "sequence" and not told[column].get("data_type"):
+                problems.append(
+                    f"the sequence column '{column}' has no data_type: as text, 10 would "
+                    "come before 9. Give it one, be it string."
+                )
+    unit = feed.timestamp_unit
+    for column, _ in unit if isinstance(unit, tuple) else ():
+        if column not in known:
+            problems.append(f"timestamp_unit: '{column}' is not among the columns.")
+    if feed.timestamp_column in known and feed.format == "dms":
+        problems.append(
+            f"timestamp_column '{feed.timestamp_column}' is what DMS adds to the table's "
+            "columns: do not list it among them."
+        )
+    if feed.status_column in known:
+        problems.append(
+            f"status_column '{feed.status_column}' says what a row does: do not list it "
+            "among the columns."
+        )
+    if feed.include_columns and feed.exclude_columns:
+        problems.append("give include_columns or exclude_columns, not both.")
+    for column in feed.key:
+        if column in feed.exclude_columns:
+            problems.append(f"exclude_columns: '{column}' is the key, which a table needs.")
 
 
 def unescaped(text: Any) -> str:
@@ -385,143 +743,6 @@ def unescaped(text: Any) -> str:
     )
 
 
-def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
-    """A mapping, as what a frozen dataclass can hold."""
-    return tuple((str(name), str(each)) for name, each in (value or {}).items())
-
-
-def _check_format(check: _Check, settings: Mapping[str, Any]) -> None:
-    """Settings that make no sense for the format."""
-    kind = str(settings.get("format"))
-    kinds = [
-        kind,
-        *(["full extract"] if _is_full_extract(settings) else []),
-    ]
-    for each in kinds:
-        for why, not_for in _NOT_FOR.get(each, {}).items():
-            for setting in not_for:
-                if settings.get(setting):
-                    check.problems.append(f"{setting} is not for format {kind}: {why}.")
-
-
-def _check_choices(check: _Check, settings: Mapping[str, Any], known: set[str]) -> None:
-    """Settings with few values, and what names something that must exist."""
-    choices = {
-        "new_columns": NEW_COLUMNS,
-        "missing_files": MISSING_FILES,
-        "quote": QUOTES,
-        "binary_text": BINARY_TEXTS,
-        "decimals": ("base64", "text"),
-        "extract_is": ("file", "folder"),
-    }
-    for setting, values in choices.items():
-        if setting in settings:
-            check.one_of(setting, settings[setting], values)
-    unit = settings.get("timestamp_unit")
-    for each in unit.values() if isinstance(unit, Mapping) else [unit] if unit else []:
-        check.one_of("timestamp_unit", each, UNITS)
-    for name in unit if isinstance(unit, Mapping) else ():
-        if name not in known:
-            check.problems.append(f"timestamp_unit: '{name}' is not among the columns.")
-    operations = settings.get("operations") or {}
-    if isinstance(operations, Mapping):
-        for each in operations.values():
-            check.one_of("operations: the operation", each, OPERATIONS)
-    else:
-        check.problems.append("operations must be a mapping such as {N: I, X: skip}.")
-    checks = settings.get("checks") or {}
-    if not isinstance(checks, Mapping) or not all(
-        str(sql or "").strip() for sql in checks.values()
-    ):
-        check.problems.append("checks must be a mapping such as {price_is_positive: price > 0}.")
-    if settings.get("status_column") in known:
-        check.problems.append(
-            f"status_column '{settings['status_column']}' says what a row does: do not list it "
-            "among the columns."
-        )
-    if settings.get("extract_is") == "folder" and not settings.get("time_in_name"):
-        check.problems.append(
-            "extract_is folder needs time_in_name: a folder has no time of its own."
-        )
-    try:
-        codecs.lookup(str(settings.get("encoding", "utf-8")))
-    except LookupError:
-        check.problems.append(f"encoding '{settings['encoding']}' is none that Python knows.")
-    try:
-        zoneinfo.ZoneInfo(str(settings.get("file_time_zone", "UTC")))
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        check.problems.append(
-            f"file_time_zone '{settings['file_time_zone']}' is unknown: such as Europe/Berlin."
-        )
-    for setting in ("delimiter", "row_delimiter"):
-        if setting in settings and not settings[setting]:
-            check.problems.append(
-                f"{setting} is empty: write a line end as '\\n', since dbt cuts one off."
-            )
-
-
-def _all_or_names(value: Any) -> bool | tuple[str, ...]:
-    return value if isinstance(value, bool) else _names(value)
-
-
-def _is_full_extract(settings: Mapping[str, Any]) -> bool:
-    return settings.get("format") == "extract" and not settings.get("status_column")
-
-
-def _epochs(
-    check: _Check, settings: Mapping[str, Any], sequence: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Since when positions count anew, as texts in UTC."""
-    told = settings.get("epochs") or ()
-    texts = [str(each) for each in (told if isinstance(told, list | tuple) else (told,))]
-    times = []
-    for text in texts:
-        try:
-            if not _TIME.fullmatch(text):
-                raise ValueError(text)
-            at = datetime.fromisoformat(text)
-            times.append(at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC))
-        except ValueError:
-            check.problems.append(
-                f"epochs '{text}' must be a time (UTC), such as 2024-03-01 12:00:00."
-            )
-    for before, after in pairwise(times):
-        if before >= after:
-            check.problems.append(f"epochs must ascend: {after} stands behind {before}.")
-    if texts and not sequence and not _is_full_extract(settings):
-        check.problems.append("epochs needs a sequence: without one the files order changes.")
-    return tuple(at.replace(tzinfo=None).isoformat(" ") for at in times)
-
-
-def _check_columns_of_tables(check: _Check, settings: Mapping[str, Any], known: set[str]) -> None:
-    """`include_columns` and `exclude_columns`: which columns current and history have."""
-    included = _names(settings.get("include_columns"))
-    excluded = _names(settings.get("exclude_columns"))
-    if included and excluded:
-        check.problems.append("give include_columns or exclude_columns, not both.")
-    for name in (*included, *excluded):
-        if name not in known:
-            setting = "include_columns" if included else "exclude_columns"
-            check.problems.append(f"{setting}: '{name}' is not among the columns.")
-    for name in _names(settings.get("key")):
-        if name in excluded:
-            check.problems.append(f"exclude_columns: '{name}' is the key, which a table needs.")
-
-
-def _check_partial_rows(check: _Check, settings: Mapping[str, Any], known: set[str]) -> None:
-    """The settings by which an update leaves columns out."""
-    ignored = _all_or_names(settings.get("ignore_null_updates"))
-    changed = settings.get("changed_columns")
-    for name in ignored if isinstance(ignored, tuple) else ():
-        if name not in known:
-            check.problems.append(f"ignore_null_updates: '{name}' is not among the columns.")
-    if changed and changed not in known:
-        check.problems.append(f"changed_columns: '{changed}' is not among the columns.")
-    unavailable = settings.get("unavailable_value")
-    if unavailable is not None and (not isinstance(unavailable, str) or "\\" in unavailable):
-        check.problems.append("unavailable_value must be a text without a backslash.")
-
-
 @cache
 def time_pattern(text: str) -> re.Pattern[str] | None:
     """The pattern that finds a time such as `%Y-%m-%d` in a path; None when it is no such text."""
@@ -533,9 +754,3 @@ def time_pattern(text: str) -> re.Pattern[str] | None:
     between = (re.escape(part) for part in parts[0::2])
     pattern = "".join(a + b for a, b in zip(between, (*digits, ""), strict=True))
     return re.compile(f"(?<![0-9]){pattern}(?![0-9])")
-
-
-def feeds_of(sources: Iterable[Mapping[str, Any]]) -> list[Feed]:
-    """Every feed that the project's sources declare, by name."""
-    found = [feed for node in sources if (feed := feed_from_source(node))]
-    return sorted(found, key=lambda feed: feed.name)

@@ -1,12 +1,13 @@
 """A wrong declaration is one message that names the file, the table and every problem."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
+from tests.project import REPO
 from tidemark.errors import ConfigError
-from tidemark.feeds import Feed, feed_from_source
+from tidemark.feeds import FORMATS, SETTINGS, Feed, feed_from_source
 
 
 def source(columns: dict[str, str] | None = None, **feed: Any) -> dict[str, Any]:
@@ -53,9 +54,9 @@ def test_a_source_without_a_feed_is_none_of_our_business() -> None:
             {"format": "dsm"},
             r"format 'dsm' is unknown: use one of dms, debezium, extract. Did you mean 'dms'",
         ),
-        ({"key": "order_id"}, r"the key column 'order_id' is not among the columns \(id, name\)"),
+        ({"key": "order_id"}, r"key: 'order_id' is not among the columns \(id, name\)"),
         ({"key": []}, r"no key"),
-        ({"sequence": ["lsn"]}, r"the sequence column 'lsn' is not among"),
+        ({"sequence": ["lsn"]}, r"sequence: 'lsn' is not among"),
         ({"path": "../elsewhere"}, r"must stay below the landing folder"),
         ({"header": "yes"}, r"header 'yes' is unknown"),
         ({"delimeter": ";"}, r"setting 'delimeter' is unknown.*Did you mean 'delimiter'"),
@@ -79,7 +80,7 @@ def test_a_source_without_a_feed_is_none_of_our_business() -> None:
         ({"epochs": [20240301]}, r"epochs '20240301' must be a time"),
         (
             {"sequence": "id", "epochs": ["2024-03-02", "2024-03-01"]},
-            r"epochs must ascend: 2024-03-01 00:00:00\+00:00 stands behind 2024-03-02",
+            r"epochs must ascend: 2024-03-01 00:00:00 stands behind 2024-03-02 00",
         ),
         ({"epochs": ["2024-03-01"]}, r"epochs needs a sequence: without one the files order"),
         ({"format": "extract", "epochs": "2024-03-01"}, r"epochs is not for format extract: their"),
@@ -94,6 +95,184 @@ def test_a_wrong_setting_is_refused_in_words(feed: dict[str, Any], message: str)
     with pytest.raises(ConfigError, match=message) as caught:
         declared(**feed)
     assert str(caught.value).startswith("models/staging/shop/_shop__sources.yml, shop.orders: ")
+
+
+# For each kind of value what is wrong, and a setting with its format.
+WRONG = [
+    ("format", ["dms"], "is unknown: use one of dms, debezium, extract"),
+    ("key", 5, "must be a column or a list of columns"),
+    ("key", {"id": "name"}, "must be a column or a list of columns"),
+    ("key", [["id"]], "must be a column or a list of columns"),
+    ("key", ["id", "id"], "names a column twice"),
+    ("key", None, "no key: name the column"),
+    ("path", 2024, "must be text: write it in quotes"),
+    ("path", "", "is empty: give it a value, or leave it out"),
+    ("path", ["a"], "must be text: write it in quotes"),
+    ("sequence", True, "must be a column or a list of columns"),
+    ("header", ["load"], "is unknown: use one of none, load, all"),
+    ("header", True, "is unknown: use one of none, load, all"),
+    ("op_in_load", "false", "must be true or false, without quotes"),
+    ("op_in_changes", 0, "must be true or false, without quotes"),
+    ("strict", "false", "must be true or false, without quotes"),
+    ("timestamp_column", ["ts"], "must be the name of one column"),
+    ("loaded_at", "1.1.2023", r"must be a time \(UTC\), such as 2024-03-01 12:00:00"),
+    ("loaded_at", "yesterday", "must be a time"),
+    ("loaded_at", 20230101, "must be a time"),
+    ("loaded_at", "2023-02-30", "must be a time"),
+    ("loaded_at", "0001-01-01 00:00:00+10:00", "must be a time"),
+    ("loaded_at", ["2023-01-01"], "must be a time"),
+    ("loaded_at", True, "must be a time"),
+    ("delimiter", 1, "must be text: write it in quotes"),
+    ("delimiter", "", "is empty: write a line end as"),
+    ("row_delimiter", "", "is empty: write a line end as"),
+    ("quote", "'", "is unknown"),
+    ("null_text", 0, "must be a text or a list of texts"),
+    ("null_text", None, "write each in quotes, NULL too"),
+    ("null_text", ["", None], "write each in quotes, NULL too"),
+    ("include_columns", [1], "must be a column or a list of columns"),
+    ("delete_when", True, "must be text: write it in quotes"),
+    ("delete_when", " ", "is empty"),
+    ("truncate_when", ["x"], "must be text"),
+    ("checks", ["name = 'a'"], "must be a mapping such as {price_is_positive: price > 0}"),
+    ("checks", {"a": None}, "must be a mapping such as"),
+    ("checks", {"a": True}, "must be a mapping such as"),
+    ("checks", {1: "name = 'a'"}, "must be a mapping such as"),
+    ("ignore_null_updates", "true", "'true' is not among the columns"),
+    ("ignore_null_updates", 1, "must be true, or a column or a list of columns"),
+    ("changed_columns", ["name"], "must be the name of one column"),
+    ("unavailable_value", 0, "must be text: write it in quotes"),
+    ("unavailable_value", "", "is empty"),
+    ("unavailable_value", r"\N", "must be text without a backslash"),
+    ("lateness", 7, "must be such as '7 days'"),
+    ("lateness", "-7 days", "must be such as '7 days'"),
+    ("lateness", "999999999 weeks", "must be such as '7 days'"),
+    ("max_rejected_share", -0.1, "must be a number from 0 to 1"),
+    ("max_rejected_share", "0.1", "must be a number from 0 to 1"),
+    ("max_rejected_share", True, "must be a number from 0 to 1"),
+    ("max_rejected_share", float("nan"), "must be a number from 0 to 1"),
+    ("new_columns", False, "is unknown: use one of add, refuse"),
+    ("encoding", "latin-9999", "is none that Python knows"),
+    ("encoding", "base64", "is none that Python knows"),
+    ("encoding", "utf-8\0", "is none that Python knows"),
+    ("encoding", 8859, "must be text: write it in quotes"),
+    ("operations", ["N"], r"must be a mapping such as {N: I, X: skip}"),
+    ("operations", {False: "D"}, "write numbers and no, yes, on, off in quotes"),
+    ("operations", {"N": ["I"]}, r"the operation '\['I'\]' of 'N' is unknown"),
+    ("operations", {"N": "J"}, "the operation 'J' of 'N' is unknown: use one of I, U, D, T, skip"),
+    ("file_time_zone", "Europe/Berlín", "is unknown: such as Europe/Berlin"),
+    ("file_time_zone", "Europe", "is unknown: such as Europe/Berlin"),
+    ("file_time_zone", "../etc", "is unknown: such as Europe/Berlin"),
+    ("file_time_zone", 1, "must be text"),
+    ("transactions_path", "/cdc", "must stay below the landing folder"),
+    ("source_table", ["a"], "must be text"),
+    ("before_image_prefix", "", "is empty"),
+    ("debezium: field_prefix", 1, "must be text"),
+    ("debezium: timestamp_unit", "seconds", "is unknown: use one of milliseconds"),
+    ("debezium: timestamp_unit", {"name": "weeks"}, "is unknown: use one of milliseconds"),
+    ("debezium: timestamp_unit", {1: "milliseconds"}, "must be milliseconds, microseconds"),
+    ("debezium: timestamp_unit", {"nmae": "milliseconds"}, "'nmae' is not among the columns"),
+    ("debezium: decimals", ["text"], "is unknown: use one of base64, text"),
+    ("extract: status_column", ["state"], "must be the name of one column"),
+    ("extract: max_deleted_share", "half", "must be a number from 0 to 1"),
+    ("extract: time_in_name", 2024, "must have %Y, %m and %d"),
+    ("extract: extract_is", "dir", "is unknown: use one of file, folder"),
+    ("extract: complete_marker", "done/_SUCCESS", "must be the name of a file"),
+    ("op_in_changes", None, None),
+    ("unavailable_value", None, None),
+    ("extract: op_in_changes", False, "is not for format extract: that is a way of AWS DMS"),
+    ("debezium: quote", "none", "is not for format debezium: that is a way of CSV files"),
+    ("max_deleted_share", 0, "is not for format dms: only extracts have it"),
+    (5, 1, "the feed's setting '5' is unknown"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), WRONG)
+def test_a_value_that_a_setting_does_not_take_is_one_sentence(
+    name: Any, value: Any, message: str | None
+) -> None:
+    format_, _, setting = str(name).rpartition(": ")
+    feed = {"format": format_ or "dms", setting if isinstance(name, str) else name: value}
+    node = source()
+    node["config"]["meta"]["feed"] |= feed
+    if message is None:
+        assert feed_from_source(node)
+        return
+    with pytest.raises(ConfigError, match=message) as caught:
+        feed_from_source(node)
+    where = "models/staging/shop/_shop__sources.yml, shop.orders: "
+    assert str(caught.value).startswith(where)
+    assert setting.split(" ")[0] in str(caught.value).removeprefix(where)
+
+
+ODD = [
+    *(0, -1, 7.5, True, False, "", " ", "\0", "\n", "x", b"x", "9" * 400, float("inf")),
+    *([], [[]], [{}], [None], {}, {"a": {}}, {None: None}, {(1,): []}, datetime(2024, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_value_of_a_setting_is_a_crash(name: str) -> None:
+    for format_ in FORMATS:
+        for value in ODD:
+            node = source()
+            node["config"]["meta"]["feed"] |= {"format": format_, name: value}
+            try:
+                found = feed_from_source(node)
+            except ConfigError:
+                continue
+            assert isinstance(found, Feed)
+            hash(found)
+
+
+@pytest.mark.parametrize("place", ["own", "shared"])
+@pytest.mark.parametrize("told", [["dms"], "dms", 5, True])
+def test_a_feed_that_is_no_mapping_is_refused_in_words(place: str, told: Any) -> None:
+    own = {"config": {"meta": {"feed": told}}}
+    node = source() | (own if place == "own" else {"source_meta": {"feed": told}})
+    with pytest.raises(ConfigError, match="must be a mapping such as {format: dms, key: id}"):
+        feed_from_source(node)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": "decimal(99,2)"}, r"id has the data_type decimal\(99,2\): a decimal has 1 to 38"),
+        ({"id": "decimal(5, 9)"}, "no more stand behind the point"),
+        ({"id": "decimal(0,0)"}, "a decimal has 1 to 38 digits"),
+        ({"id": "decimal"}, "unknown data_type decimal"),
+        ({"id": "int", "Id": "int"}, "the columns 'id' and 'Id' differ only in letter case"),
+        ({"id": "int", "seq": None}, "the sequence column 'seq' has no data_type"),
+        ({"id": "int", "seq": ""}, "the sequence column 'seq' has no data_type"),
+        ({"id": "int", "Seq": "int"}, r"'seq' is not among the columns .* Did you mean 'Seq'\?"),
+    ],
+)
+def test_a_wrong_column_is_refused_in_words(columns: dict[str, Any], message: str) -> None:
+    settings = {"sequence": "seq"} if {"seq", "Seq"} & set(columns) else {}
+    with pytest.raises(ConfigError, match=message):
+        feed_from_source(source(columns, **settings))
+
+
+def test_null_is_the_default_again() -> None:
+    node = source(header=None, sequence=None) | {"source_meta": {"feed": {"header": "all"}}}
+    feed = feed_from_source(node)
+    assert feed is not None
+    assert (feed.header, feed.sequence) == ("none", ())
+    debezium = declared(format="debezium", sequence=None, unavailable_value=None)
+    assert (debezium.sequence, debezium.unavailable_value) == (("source",), None)
+    assert declared(format="debezium").unavailable_value == "__debezium_unavailable_value"
+
+
+def test_the_docs_list_every_setting() -> None:
+    text = (REPO / "docs" / "feeds.md").read_text()
+    tables = text.partition("## Settings")[2].partition("## Columns")[0]
+    first = [line.split("|")[1] for line in tables.splitlines() if line.startswith("| `")]
+    listed = [name for cell in first for name in cell.split("`")[1::2]]
+    assert sorted(listed) == sorted(SETTINGS)
+
+
+def test_loaded_at_is_a_time_in_utc() -> None:
+    for told in ("2023-01-01", date(2023, 1, 1), "2023-01-01T01:00:00+01:00", "2023-01-01 00:00"):
+        assert declared(loaded_at=told).loaded_at == "2023-01-01 00:00:00"
 
 
 def test_epochs_are_times_in_utc_however_yaml_writes_them() -> None:
