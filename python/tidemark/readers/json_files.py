@@ -1,6 +1,7 @@
 """JSON files to documents: one a line, in an array, one behind the other, or over several lines."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
@@ -8,7 +9,7 @@ from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
 from tidemark.readers.documents import Broken, Number
 from tidemark.readers.records import Records, UnreadableFileError
-from tidemark.readers.texts import bad_text, pieces_of
+from tidemark.readers.texts import bad_text, odd_characters, pieces_of
 
 
 def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -21,6 +22,15 @@ def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(
     parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=_object
 )
+
+# Objects and lists within one another, at most: Python could go to about 300.
+DEEPEST = 200
+# Escapes that stand for no text: NUL, and half of a pair of surrogates. What stands before them.
+_MAY_BE_ODD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+_PLAIN = re.compile(
+    r"(?:[^\\]++|\\[^u]|\\u(?!0000|[dD][89a-fA-F])|\\u[dD][89abAB]..\\u[dD][c-fC-F])*+"
+)
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
 
 
 def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
@@ -89,18 +99,60 @@ def _document(text: _Window, feed: Feed) -> Any:
             if _may_go_on(error, text) and text.read_on():
                 continue
             wrong: str | None = f"not JSON: {error.msg}"
-            while (end := text.text.find("\n", text.at)) < 0 and text.read_on():
-                pass
-            end = len(text.text) if end < 0 else end
+            end = _end_of_line(text)
+        except RecursionError:
+            wrong, end = _TOO_DEEP, _end_of_deep(text)
         else:
             # A number may go on, also behind its point.
             is_at_end = end + 2 * isinstance(document, Number) >= len(text.text)
             if is_at_end and text.read_on():
                 continue
-            wrong = bad_text(text.text[text.at : end], feed)
+            wrong = _bad_document(text.text[text.at : end], feed)
         found = text.text[text.at : end]
         text.at = end
         return Broken.because(wrong, found.rstrip("\r")) if wrong else document
+
+
+_TOO_DEEP = f"objects and lists stand within one another more than {DEEPEST} times"
+
+
+def _bad_document(found: str, feed: Feed) -> str | None:
+    """Why a document cannot be taken, though it is JSON; None when it can."""
+    if _MAY_BE_ODD.search(found):
+        end = _PLAIN.match(found).end()  # type: ignore[union-attr]
+        if end < len(found):
+            is_nul = found.startswith("\\u0000", end)
+            what = "a NUL character" if is_nul else "half a surrogate pair"
+            return f"holds {what} ({found[end : end + 6]})"
+    # Counting comes first: it is fast.
+    may_be_deep = found.count("{") + found.count("[") > DEEPEST
+    if may_be_deep and max(depth for depth, _ in _depths(found, 0)) > DEEPEST:
+        return _TOO_DEEP
+    return bad_text(found, odd_characters(feed))
+
+
+def _depths(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """How many objects and lists are open behind each bracket of a document, and where that is."""
+    depth = 0
+    for bracket in _BRACKET.finditer(text, at):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(bracket[0], 0)
+        yield depth, bracket.end()
+
+
+def _end_of_line(text: _Window) -> int:
+    while (end := text.text.find("\n", text.at)) < 0 and text.read_on():
+        pass
+    return len(text.text) if end < 0 else end
+
+
+def _end_of_deep(text: _Window) -> int:
+    """The end of a document that is too deep to be read; of its line, when it has none."""
+    while True:
+        for depth, end in _depths(text.text, text.at):
+            if depth == 0:
+                return end
+        if not text.read_on():
+            return _end_of_line(text)
 
 
 def _may_go_on(error: json.JSONDecodeError, text: _Window) -> bool:
