@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 from tidemark.feeds import Feed
@@ -43,6 +43,7 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
 
 def documents_of(pieces: Iterable[str], feed: Feed) -> Iterator[Any]:
     """The documents of a text, which comes in pieces; a Broken one up to the end of its line."""
+    odd = odd_characters(feed)
     text = _Window(pieces)
     in_array = text.next_character() == "["
     if in_array:
@@ -52,7 +53,7 @@ def documents_of(pieces: Iterable[str], feed: Feed) -> Iterator[Any]:
             in_array = character == ","
             text.at += 1
             continue
-        yield _document(text, feed)
+        yield _document(text, odd)
     if in_array:
         raise UnreadableFileError("the JSON array has no end")
 
@@ -91,7 +92,7 @@ class _Window:
         return True
 
 
-def _document(text: _Window, feed: Feed) -> Any:
+def _document(text: _Window, odd: Mapping[str, str]) -> Any:
     while True:
         try:
             document, end = _DECODER.raw_decode(text.text, text.at)
@@ -107,7 +108,7 @@ def _document(text: _Window, feed: Feed) -> Any:
             is_at_end = end + 2 * isinstance(document, Number) >= len(text.text)
             if is_at_end and text.read_on():
                 continue
-            wrong = _bad_document(text.text[text.at : end], feed)
+            wrong = _bad_document(text.text[text.at : end], odd)
         found = text.text[text.at : end]
         text.at = end
         return Broken.because(wrong, found.rstrip("\r")) if wrong else document
@@ -116,9 +117,9 @@ def _document(text: _Window, feed: Feed) -> Any:
 _TOO_DEEP = f"objects and lists stand within one another more than {DEEPEST} times"
 
 
-def _bad_document(found: str, feed: Feed) -> str | None:
+def _bad_document(found: str, odd: Mapping[str, str]) -> str | None:
     """Why a document cannot be taken, though it is JSON; None when it can."""
-    if _MAY_BE_ODD.search(found):
+    if "\\u" in found and _MAY_BE_ODD.search(found):
         end = _PLAIN.match(found).end()  # type: ignore[union-attr]
         if end < len(found):
             is_nul = found.startswith("\\u0000", end)
@@ -128,7 +129,7 @@ def _bad_document(found: str, feed: Feed) -> str | None:
     may_be_deep = found.count("{") + found.count("[") > DEEPEST
     if may_be_deep and max(depth for depth, _ in _depths(found, 0)) > DEEPEST:
         return _TOO_DEEP
-    return bad_text(found, odd_characters(feed))
+    return bad_text(found, odd)
 
 
 def _depths(text: str, at: int) -> Iterator[tuple[int, int]]:

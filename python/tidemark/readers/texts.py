@@ -51,14 +51,25 @@ def odd_characters(feed: Feed) -> dict[str, str]:
 
 def bad_text(value: str, odd: Mapping[str, str]) -> str | None:
     """Why a text cannot be taken; None when it can."""
-    return next((reason for character, reason in odd.items() if character in value), None)
+    for character, reason in odd.items():
+        if character in value:
+            return reason
+    return None
+
+
+def _may_hold(column: pa.ChunkedArray | pa.Array, characters: Iterable[str]) -> bool:
+    """Whether the bytes of a column hold one of them: a look that is much faster than at texts."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    contents = [chunk.buffers()[2] for chunk in chunks]
+    raw = b"".join(content.to_pybytes() for content in contents if content)
+    return any(character.encode() in raw for character in characters)
 
 
 def bad_rows(
     columns: Iterable[pa.ChunkedArray | pa.Array], odd: Mapping[str, str]
 ) -> list[str | None] | None:
     """Why each row cannot be taken, when there is one such."""
-    columns = list(columns)
+    columns = [column for column in columns if _may_hold(column, odd)]
     pattern = "|".join(f"\\x{{{ord(character):x}}}" for character in odd)
     is_bad = None
     for column in columns:
