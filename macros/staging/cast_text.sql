@@ -7,7 +7,8 @@
 
     Why not a bare cast: it rounds decimals, refuses `+5.0e+02` as an integer
     (AWS DMS writes floats so), reads `2024` as a date and `10:11:12` as today,
-    and drops the hour of a time that is read as a date.
+    drops the hour of a time that is read as a date and the zone of one that is
+    to have none, and makes `1e999` infinite.
 #}
 {%- macro cast_text(text, type) -%}
     {%- set type = type | lower -%}
@@ -15,18 +16,18 @@
         {{ text }}
     {%- elif type in ('tinyint', 'smallint', 'int', 'integer', 'bigint') -%}
         if(
-            try_cast({{ text }} as decimal(38, 18)) % 1 = 0,
-            try_cast(try_cast({{ text }} as decimal(38, 18)) as {{ type }}),
+            {{ _fits_scale(text, 0) }},
+            try_cast(try_cast({{ text }} as decimal(38, 0)) as {{ type }}),
             null
         )
     {%- elif type.startswith('decimal') -%}
-        {%- set precision, scale = type[8:-1].split(',') -%}
-        {%- set exact = 'decimal(38, ' ~ (38 - precision | int + scale | int) ~ ')' -%}
+        {%- set scale = type[8:-1].split(',')[1] | int -%}
+        if({{ _fits_scale(text, scale) }}, try_cast({{ text }} as {{ type }}), null)
+    {%- elif type in ('float', 'double') -%}
         if(
-            try_cast({{ text }} as {{ exact }}) = try_cast({{ text }} as {{ type }})
-            and not {{ text }} rlike '[.][0-9]{{ '{' ~ scale | int ~ '}' }}[0-9]*[1-9][0-9]* *$',
-            try_cast({{ text }} as {{ type }}),
-            null
+            abs(try_cast({{ text }} as {{ type }})) = double('infinity') and {{ text }} rlike '[0-9]',
+            null,
+            try_cast({{ text }} as {{ type }})
         )
     {%- elif type == 'date' -%}
         if(
@@ -35,8 +36,10 @@
             null
         )
     {%- elif type in ('timestamp', 'timestamp_ntz') -%}
+        {#- What has no zone may carry that of UTC alone: of another one the hours would be lost. -#}
+        {%- set offset = '[+-][0-9:]+' if type == 'timestamp' else '[+-][0:]+' -%}
         if(
-            trim({{ text }}) rlike '^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9:.]+)?( ?(Z|UTC|[+-][0-9:]+))?$',
+            trim({{ text }}) rlike '^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9:.]+)?( ?(Z|UTC|{{ offset }}))?$',
             try_cast({{ text }} as {{ type }}),
             null
         )
@@ -45,4 +48,29 @@
     {%- else -%}
         try_cast({{ text }} as {{ type }})
     {%- endif -%}
+{%- endmacro -%}
+
+
+{#
+    Whether a number has no digit but 0 behind so many places. A cast would round
+    them away, and 38 digits leave no room to compare with. Most texts are plain
+    numbers, for which one look is enough; of `155.5e-1` the digits are counted,
+    without the sign, the point, and the blanks and control characters beside it.
+#}
+{%- macro _fits_scale(text, scale) -%}
+    {%- set digits = "regexp_replace(%s, concat('[-+.', chr(1), '- ]'), '')" -%}
+    {%- set mantissa = "substring_index(lower(" ~ text ~ "), 'e', 1)" -%}
+    {%- set exponent = "try_cast(substring_index(lower(" ~ text ~ "), 'e', -1) as int)" -%}
+    (
+        {{ text }} rlike '^ *[+-]?[0-9]*([.][0-9]{{ '{0,' ~ scale ~ '}' }}0*)? *$'
+        or substring(
+            {{ digits | format(mantissa) }},
+            1 + greatest(
+                length({{ digits | format("substring_index(" ~ mantissa ~ ", '.', 1)") }})
+                + if(contains(lower({{ text }}), 'e'), {{ exponent }}, 0)
+                + {{ scale }},
+                0
+            )
+        ) not rlike '[^0]'
+    )
 {%- endmacro -%}

@@ -139,15 +139,22 @@ def _parquet(path: Path, file: IO[bytes], start: bytes) -> Sample:
     if start != parquet_files.MAGIC:
         raise UnreadableSampleError("not a Parquet file")
     try:
-        found = pa.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)
+        found = pa.parquet.ParquetFile(
+            file, pre_buffer=False, buffer_size=1 << 16, arrow_extensions_enabled=True
+        )
         batches = found.iter_batches(batch_size=ROWS, use_threads=False)
         table = pa.Table.from_batches(itertools.islice(batches, 1), found.schema_arrow)
+        told = parquet_files.schema_of(found)
     except (pa.ArrowException, OSError) as error:
         raise UnreadableSampleError(f"the Parquet file is damaged: {error}") from error
     sample = Sample(path, "parquet", schema=table.schema)
     if any(pa.types.is_struct(kind) for kind in table.schema.types):
-        sample.rows = table.to_pylist()
-    sample.columns = dict(_arrow_columns("", table.schema, table.columns))
+        try:
+            sample.rows = table.to_pylist()
+        except (ValueError, OverflowError):
+            # A time that Python has none for, or bytes that are no text.
+            sample.rows = list(parquet_files.documents_of([table], told))
+    sample.columns = dict(_arrow_columns("", told, table.columns))
     return sample
 
 
@@ -161,7 +168,7 @@ def _arrow_columns(
             whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
             yield from _arrow_columns(f"{name}_", of.type, whole.flatten())
         else:
-            yield name, Column(_python(column), _capped(parquet_files.spark_type(of.type)))
+            yield name, Column(_python(column), parquet_files.spark_type(of.type))
 
 
 def _python(column: Any) -> list[Any]:
@@ -195,13 +202,7 @@ def _avro_types(prefix: str, schema: Any) -> Iterator[tuple[str, str]]:
         if isinstance(of, Mapping) and of.get("type") == "record":
             yield from _avro_types(f"{prefix}{name}_", of)
         else:
-            yield f"{prefix}{name}", _capped(avro_files.spark_type(of))
-
-
-def _capped(spark_type: str) -> str:
-    """A decimal of more digits than Spark has is a string."""
-    digits = re.match(r"decimal\((\d+)", spark_type)
-    return "string" if digits and int(digits[1]) > 38 else spark_type
+            yield f"{prefix}{name}", avro_files.spark_type(of)
 
 
 # --- text -----------------------------------------------------------------------------------------

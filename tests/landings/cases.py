@@ -79,6 +79,8 @@ def content(file: Path) -> bytes:
     made_of: dict[str, Any] = yaml.load(file.read_text(), Loader=_Loader)
     if "columns" in made_of:
         made = _parquet(made_of["columns"], made_of["rows"])
+    elif "bytes" in made_of:
+        made = made_of["bytes"]
     elif "schema" in made_of:
         made = _avro(made_of["schema"], made_of["rows"])
     else:

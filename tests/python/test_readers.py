@@ -3,16 +3,21 @@
 import base64
 import gzip
 import io
+import json
 from dataclasses import replace
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.python.test_feeds import declared
 from tidemark import readers
 from tidemark.feeds import Column, Feed
-from tidemark.readers import debezium
+from tidemark.readers import debezium, json_files, parquet_files
 
 
 def feed(**settings: Any) -> Feed:
@@ -111,7 +116,7 @@ def test_bytes_that_are_no_text_cost_one_record() -> None:
 def test_half_a_character_costs_one_record(name: str) -> None:
     content = f'{{"id":1,"name":"{name}"}}\n{{"id":2,"name":"\\ud83d\\ude00 \\\\ud800"}}\n'
     half, whole = read(content.encode(), name="a.json", format="extract")
-    assert half["_reason"].startswith("holds half a character")
+    assert half["_reason"].startswith("holds half a surrogate pair")
     assert half["_raw"] == content.splitlines()[0]
     assert (whole["_position"], whole["name"], whole["_reason"]) == (2, "😀 \\ud800", None)
 
@@ -268,3 +273,347 @@ def test_positions_in_the_source_sort_as_texts(
     assert first is not None
     assert second is not None
     assert first < second
+
+
+# --- what a JSON text may hold ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (r'"a\u0000b"', "holds a NUL character (\\u0000)"),
+        (r'"a\ud800b"', "holds half a surrogate pair (\\ud800)"),
+        (r'"a\udc00b"', "holds half a surrogate pair (\\udc00)"),
+        (r'"\ud83d\ud83d\ude00"', "holds half a surrogate pair (\\ud83d)"),
+        (r'{"a": ["x", {"\ud800": 1}]}', "holds half a surrogate pair (\\ud800)"),
+        ('{"$date": {"$numberLong": "253402300800000"}}', "$date counts no milliseconds to"),
+        ('{"$date": {"$numberLong": [1]}}', "$date counts no milliseconds to"),
+        ('{"$date": 1.5}', "$date counts no milliseconds to"),
+        ('{"$binary": {"subType": "00"}}', "$binary has no base64"),
+        ("[" * 3_000 + "]" * 3_000, "stand within one another more than 200 times"),
+        ('{"a":' * 3_000 + "1" + "}" * 3_000, "stand within one another more than 200 times"),
+        ("[" * 400 + "]" * 400, "stand within one another more than 200 times"),
+    ],
+)
+@pytest.mark.parametrize("column", ["name", "other"])
+def test_an_odd_document_costs_one_record(value: str, reason: str, column: str) -> None:
+    good = '{"id": "1", "name": "a"}'
+    odd = f'{{"id": "2", "{column}": {value}}}'
+    for content in (f"{good}\n{odd}\n{good}", f"[{good},{odd},{good}]", f"{good}{odd}{good}"):
+        rows = read(content.encode(), name="x.json", kind="load", format="extract")
+        assert [row["name"] for row in rows if not row["_reason"]] == ["a", "a"]
+        (refused,) = (row for row in rows if row["_reason"])
+        assert reason in refused["_reason"]
+        assert refused["_position"] == 2
+        assert json.loads(refused["_raw"]) if len(value) < 99 else refused["_raw"] == odd
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (r"\\u0000 \\ud800", r"\u0000 \ud800"),
+        (r"\ud83d\ude00", "\U0001f600"),
+        (r"\\\ud83d\uDE00\n", "\\\U0001f600\n"),
+        (r"\u00e9\u0001", "é\x01"),
+    ],
+)
+def test_escapes_of_json_that_are_text(text: str, value: str) -> None:
+    content = f'{{"id": 1, "name": "{text}"}}'.encode()
+    (row,) = read(content, name="x.json", kind="load", format="extract")
+    assert (row["name"], row["_reason"]) == (value, None)
+
+
+def test_many_objects_beside_one_another_are_not_deep() -> None:
+    tags = json.dumps([{"[": ["{{{"]}] * 1_000)
+    content = f'{{"id": 1, "name": {tags}}}'.encode()
+    (row,) = read(content, name="x.json", kind="load", format="extract")
+    assert (row["name"], row["_reason"]) == (tags, None)
+
+
+def test_as_deep_as_may_be() -> None:
+    deep = "[" * (json_files.DEEPEST - 1) + "]" * (json_files.DEEPEST - 1)
+    content = f'{{"id": 1, "name": {deep}}}'.encode()
+    (row,) = read(content, name="x.json", kind="load", format="extract")
+    assert (row["name"], row["_reason"]) == (deep, None)
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ({"lsn": [1]}, "no position in the source's log"),
+        ({"lsn": 1, "ts_ms": [1]}, None),
+        (
+            {"lsn": 1, "name": {"scale": [1], "value": "AQ=="}},
+            "the record cannot be read: TypeError",
+        ),
+        (
+            {"lsn": 1, "name": {"scale": 10**9, "value": "AQ=="}},
+            "a decimal with the scale 1000000000",
+        ),
+        ({"lsn": 1, "name": {"scale": 10**9, "value": "AQ=="}, "other": "x"}, "a decimal with the"),
+    ],
+)
+def test_an_odd_event_costs_one_record(event: dict[str, Any], reason: str | None) -> None:
+    name = event.pop("name", None)
+    others = {"other": event.pop("other")} if "other" in event else {}
+    good = {"op": "c", "source": {"lsn": 2}, "after": {"id": 1, "name": "a"}}
+    odd = {"op": "c", "source": event, "after": {"id": 2, "name": name, **others}}
+    content = "\n".join(json.dumps(each) for each in (good, odd, good))
+    rows = read(content.encode(), name="a+0+1.json", format="debezium", sequence="source")
+    assert [row["name"] for row in rows[::2]] == ["a", "a"]
+    assert [row["_reason"] for row in rows[::2]] == [None, None]
+    assert (rows[1]["_reason"] or "").startswith(reason or "")
+    assert (rows[1]["_reason"] is None) is (reason is None)
+    assert reason or rows[1]["_source_time"] == "[1]"
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def test_a_letter_and_its_accent_are_one_letter_in_a_name() -> None:
+    types = {"id": "int", "café": "string", "straße": "string"}
+    decomposed = "Op,id,cafe\u0301,straße,Ça va".replace("Ç", "C\u0327")
+    (row,) = read(f"{decomposed}\nI,1,a,b,c\n".encode(), header="all", types=types)
+    assert (row["café"], row["straße"]) == ("a", "b")
+    assert dict(row["_others"]) == {"ça_va string": "c"}
+    content = '{"id": 1, "cafe\u0301": {"a": 1}}'.encode()
+    (row,) = read(content, name="x.json", kind="load", format="extract", types=types)
+    assert (row["café"], row["_others"]) == ('{"a": 1}', None)
+
+
+# --- gzip ---------------------------------------------------------------------------------------
+
+
+def test_a_gzip_file_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"I,1,a\n" * 100_000
+    packed = gzip.compress(content)
+    assert len(content) > readers.UNPACKED_TIMES * len(packed)
+    assert len(read(packed)) == 100_000
+    monkeypatch.setattr(readers, "UNPACKED_BYTES", 1 << 16)
+    # Far behind the limit it is damaged, which nobody comes to see.
+    monkeypatch.setattr(readers, "_PIECE", 1 << 10)
+    (row,) = read(packed[:-8])
+    limit = 100 * (len(packed) - 8)
+    told = f"the gzip file of {len(packed) - 8} bytes unpacks to more than {limit}"
+    assert (row["_position"], row["_reason"]) == (None, told)
+    # What shrinks as texts do is none of it.
+    assert len(read(gzip.compress(content[:60_000]))) == 10_000
+
+
+# --- types of Parquet ---------------------------------------------------------------------------
+
+BYTES = b"\x00\xffa"
+IN_BASE64 = "AP9h"
+EXTENDED = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(range(16))], pa.binary(16)))
+
+
+def parquet(columns: dict[str, Any], **options: Any) -> bytes:
+    written = io.BytesIO()
+    pq.write_table(pa.table(columns), written, **options)
+    return written.getvalue()
+
+
+def column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array(values, kind)
+
+
+def enum(content: bytes) -> bytes:
+    """The file with Parquet's type ENUM in place of STRING, which Arrow does not write."""
+    string, enum = b"\x25\x00\x4c\x1c\x00\x00", b"\x25\x08\x4c\x4c\x00\x00"
+    assert string in content
+    return content.replace(string, enum)
+
+
+ARROW = [
+    # Polars: all of them; DuckDB and pandas: most.
+    (column([BYTES], pa.binary()), IN_BASE64, "binary"),
+    (column([BYTES], pa.large_binary()), IN_BASE64, "binary"),
+    (column([BYTES], pa.binary_view()), IN_BASE64, "binary"),
+    (column([BYTES], pa.binary(3)), IN_BASE64, "binary"),
+    (column(["é\U0001f600"], pa.string()), "é\U0001f600", "string"),
+    (column(["é\x00"], pa.large_string()), "é\x00", "string"),
+    (column(["é"], pa.string_view()), "é", "string"),
+    (column(["é"], pa.string()).dictionary_encode(), "é", "string"),
+    (column(["é"], pa.large_string()).dictionary_encode(), "é", "string"),
+    (column([BYTES], pa.binary()).dictionary_encode(), IN_BASE64, "binary"),
+    (column([True], pa.bool_()), "true", "boolean"),
+    (column([-128], pa.int8()), "-128", "tinyint"),
+    (column([2**8 - 1], pa.uint8()), "255", "smallint"),
+    (column([2**16 - 1], pa.uint16()), "65535", "int"),
+    (column([2**32 - 1], pa.uint32()), "4294967295", "bigint"),
+    (column([2**64 - 1], pa.uint64()), "18446744073709551615", "decimal(20,0)"),
+    (column([-(2**63)], pa.int64()), "-9223372036854775808", "bigint"),
+    (column([0.5], pa.float16()), "0.5", "float"),
+    (column([0.1], pa.float32()), "0.1", "float"),
+    (column([0.1], pa.float64()), "0.1", "double"),
+    (column([Decimal("1.10")], pa.decimal32(9, 2)), "1.10", "decimal(9,2)"),
+    (column([Decimal("-1.10")], pa.decimal64(18, 2)), "-1.10", "decimal(18,2)"),
+    (column([Decimal("1e-18")], pa.decimal128(38, 18)), f"0.{'0' * 17}1", "decimal(38,18)"),
+    (column([Decimal("9" * 74 + ".10")], pa.decimal256(76, 2)), "9" * 74 + ".10", "string"),
+    (column([Decimal("0.10")], pa.decimal256(38, 2)), "0.10", "decimal(38,2)"),
+    (column([date(2024, 1, 31)], pa.date32()), "2024-01-31", "date"),
+    (column([date(2024, 1, 31)], pa.date64()), "2024-01-31", "date"),
+    (column([2**31 - 1], pa.date32()), "2147483647", "date"),
+    (column([-719_163], pa.date32()), "-719163", "date"),
+    (column([-719_162], pa.date32()), "0001-01-01", "date"),
+    (column([time(10, 11, 12)], pa.time32("s")), "10:11:12.000", "string"),
+    (column([time(10, 11, 12, 123000)], pa.time32("ms")), "10:11:12.123", "string"),
+    (column([time(10, 11, 12, 123456)], pa.time64("us")), "10:11:12.123456", "string"),
+    (column([86_399_999_999_999], pa.time64("ns")), "23:59:59.999999999", "string"),
+    (column([86_400_000_000], pa.time64("us")), "24:00:00", "string"),
+    (column([86_400_000_001], pa.time64("us")), "86400000001", "string"),
+    (column([1], pa.timestamp("ns")), "1970-01-01 00:00:00.000000001", "timestamp_ntz"),
+    (column([-1], pa.timestamp("us")), "1969-12-31 23:59:59.999999", "timestamp_ntz"),
+    (column([2**63 - 1], pa.timestamp("us")), "9223372036854775807", "timestamp_ntz"),
+    (column([1], pa.timestamp("ms", "Europe/Berlin")), "1970-01-01 00:00:00.001Z", "timestamp"),
+    (
+        column([1], pa.timestamp("us")).dictionary_encode(),
+        "1970-01-01 00:00:00.000001",
+        "timestamp_ntz",
+    ),
+    (column([-1_500_000], pa.duration("us")), "-1.500000", "decimal(19,6)"),
+    (column([1], pa.duration("ns")), "0.000000001", "decimal(19,9)"),
+    (column([2**63 - 1], pa.duration("ms")), "9223372036854775.807", "decimal(19,3)"),
+    (column([90], pa.duration("s")), "90", "decimal(19,0)"),
+    (EXTENDED, "00010203-0405-0607-0809-0a0b0c0d0e0f", "string"),
+]
+
+
+@pytest.mark.parametrize(("values", "text", "data_type"), ARROW, ids=lambda each: str(each)[:40])
+def test_types_that_arrow_writes(values: pa.Array, text: str, data_type: str) -> None:
+    """As a column, as a list's element, as a map's value, as a field of a struct, and as NULL."""
+    lists = pa.ListArray.from_arrays([0, 1], values)
+    maps = pa.MapArray.from_arrays([0, 1], ["k"], values)
+    try:
+        whole = parquet({"id": [1], "name": values, "list": lists, "map": maps})
+    except pa.ArrowNotImplementedError as error:
+        pytest.skip(f"Arrow {pa.__version__}: {error}")
+    (row,) = read(whole, name="LOAD00000001.parquet", kind="load")
+    assert (row["name"], row["_reason"]) == (text, None)
+    others = dict(row["_others"])
+    (in_list,) = json.loads(others["list string"])
+    assert _as_text(in_list) == text
+    # Up to Arrow 21, a duration in a map comes back as a plain number.
+    if not pa.types.is_duration(values.type):
+        assert _as_text(json.loads(others["map string"])["k"]) == text
+    fields = pa.StructArray.from_arrays([values, lists], names=["value", "list"])
+    nested = parquet({"id": [1], "of": fields})
+    (row,) = read(nested, name="x.parquet", kind="load", format="extract")
+    others = dict(row["_others"])
+    assert others["of_value string"] == text
+    assert json.loads(others["of_list string"]) == [in_list]
+    schema, _ = parquet_files.tables_of(io.BytesIO(whole))
+    assert parquet_files.spark_type(schema.field("name").type) == data_type
+    nothing = pa.table({"id": [1], "name": values}).slice(0, 0)
+    empty = pa.concat_tables([nothing, pa.table({"id": [1]})], promote_options="default")
+    assert empty.schema.field("name").type == values.type
+    (row,) = read(
+        parquet({n: empty[n] for n in empty.column_names}), name="LOAD00000001.parquet", kind="load"
+    )
+    assert (row["name"], row["_reason"]) == (None, None)
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, bool | float | int) else str(value)
+
+
+def test_an_enum_of_parquet_is_text() -> None:
+    values = pa.array(["é", None])
+    lists = pa.ListArray.from_arrays([0, 1, 2], values)
+    content = parquet({"id": [1, 2], "name": values, "list": lists}, store_schema=False)
+    rows = read(enum(content), name="LOAD00000001.parquet", kind="load")
+    assert [row["name"] for row in rows] == ["é", None]
+    assert [dict(row["_others"]) for row in rows] == [
+        {"list string": '["é"]'},
+        {"list string": "[null]"},
+    ]
+
+
+def test_times_of_the_old_type_int96_do_not_end_in_2262() -> None:
+    values = pa.array([datetime(9999, 12, 31), datetime(1, 1, 1)], pa.timestamp("us"))
+    content = parquet({"id": [1, 2], "name": values}, use_deprecated_int96_timestamps=True)
+    rows = read(content, name="LOAD00000001.parquet", kind="load")
+    assert [row["name"] for row in rows] == [
+        "9999-12-31 00:00:00.000000",
+        "0001-01-01 00:00:00.000000",
+    ]
+
+
+def test_nested_values_keep_their_nulls_and_maps_their_order() -> None:
+    kind = pa.map_(pa.string(), pa.list_(pa.struct([("n", pa.int32()), ("f", pa.float64())])))
+    values: list[Any] = [[("b", [{"n": 1, "f": None}, None]), ("a", None)], None, [], [("c", [])]]
+    values.append([("d", [{"n": 2, "f": float("nan")}])])
+    content = parquet({"id": range(1, 6), "name": pa.array(values, kind)})
+    rows = read(content, name="LOAD00000001.parquet", kind="load")
+    assert [row["name"] for row in rows] == [
+        '{"b": [{"n": 1, "f": null}, null], "a": null}',
+        None,
+        "{}",
+        '{"c": []}',
+        '{"d": [{"n": 2, "f": NaN}]}',
+    ]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_text_of_parquet_that_is_none_costs_one_record(kind: pa.DataType) -> None:
+    raw = pa.array([b"a", b"caf\xe9", None, b"d"], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), 4, raw.buffers()).cast(kind, safe=False)
+    lists = pa.ListArray.from_arrays([0, 1, 2, 3, 4], texts)
+    fields = pa.StructArray.from_arrays([texts], names=["t"])
+    flat = {"name": "LOAD00000001.parquet", "kind": "load"}
+    nested = {"name": "x.parquet", "kind": "load", "format": "extract"}
+    ids = list("1234")
+    for columns, about in (
+        ({"name": texts}, flat),
+        ({"other": texts}, flat),
+        ({"name": lists}, flat),
+        ({"name": texts, "of": fields}, nested),
+        ({"of": fields}, nested),
+        ({"of": fields, "other": lists}, nested),
+    ):
+        rows = read(parquet({"id": ids, **columns}), **about)
+        assert [row["_reason"] for row in rows] == [None, "not utf-8", None, None]
+
+
+def test_texts_for_a_binary_column_are_read_as_in_other_files() -> None:
+    types = {"id": "int", "name": "binary"}
+    content = parquet({"id": [1, 2, 3], "name": ["00ff61", None, "test"]})
+    rows = read(content, name="LOAD00000001.parquet", kind="load", types=types)
+    assert [row["name"] for row in rows[:2]] == [IN_BASE64, None]
+    assert (rows[2]["_reason"], rows[2]["_column"]) == ("not hex (binary_text)", "name")
+
+
+def test_a_repeated_name_in_parquet_is_no_silent_choice() -> None:
+    fields = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    for columns in ([[1], [2], fields], [[1], fields]):
+        names = ["id", "of", "of"][-len(columns) :] if len(columns) == 3 else ["id", "of"]
+        written = io.BytesIO()
+        pq.write_table(pa.Table.from_arrays([pa.array(c) for c in columns], names=names), written)
+        (row,) = read(written.getvalue(), name="x.parquet", kind="load", format="extract")
+        assert row["_reason"].startswith("the file repeats a column: ")
+
+
+# --- Avro ---------------------------------------------------------------------------------------
+
+
+def test_odd_values_of_avro_cost_one_record() -> None:
+    time_of = {"type": "long", "logicalType": "timestamp-micros"}
+    day = {"type": "int", "logicalType": "date"}
+    fields = [("id", "int"), ("name", "string"), ("at", time_of), ("day", day)]
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": name, "type": kind} for name, kind in fields],
+    }
+    good = {"id": 1, "name": "some name", "at": 0, "day": 0}
+    far = {"id": 2, "name": "a", "at": 253402300800000000, "day": 2**31 - 1}
+    broken = {"id": 3, "name": "BROKEN", "at": 0, "day": 0}
+    written = io.BytesIO()
+    fastavro.writer(written, fastavro.parse_schema(schema), [good, far, broken, good])
+    content = written.getvalue().replace(b"BROKEN", b"caf\xe9 a")
+    rows = read(content, name="x.avro", kind="load", format="extract")
+    assert [row["_reason"] for row in rows] == [None, None, "not utf-8", None]
+    assert [dict(row["_others"]) for row in rows[:2]] == [
+        {"at timestamp": "1970-01-01 00:00:00Z", "day date": "1970-01-01"},
+        {"at timestamp": "253402300800000000", "day date": "2147483647"},
+    ]

@@ -5,10 +5,10 @@ says of itself (operation, time, position in the source's log), and its columns 
 """
 
 import gzip
+import io
 import itertools
 import posixpath
 import re
-import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -47,6 +47,11 @@ VANISHED = "the file vanished or changed before it was read"
 _GZIP = b"\x1f\x8b"
 # So many bytes of a file, and of its records, are held in memory; more are on disk.
 IN_MEMORY = 64 << 20
+# What a gzip file may unpack to: so many times its size, and so many bytes in any case. Texts
+# shrink to a tenth or so, and gzip cannot do better than a thousandth.
+UNPACKED_TIMES = 100
+UNPACKED_BYTES = 1 << 30
+_PIECE = 1 << 20
 _TYPE = re.compile(r"\.(csv|json|jsonl|ndjson|parquet|avro)(\.gz)?$", re.IGNORECASE)
 _READ = {
     "csv": csv_files.read,
@@ -164,15 +169,23 @@ def _put_aside(aside: IO[bytes], path: str, file: IO[bytes], feed: Feed, kind: s
 @contextmanager
 def _unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
     start = file.read(len(_GZIP))
+    size = file.seek(0, io.SEEK_END)
     file.seek(0)
     if not start:
         raise UnreadableFileError(NO_BYTES)
     if start != _GZIP:
         yield file
         return
+    limit = max(UNPACKED_TIMES * size, UNPACKED_BYTES)
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as plain:
         try:
-            shutil.copyfileobj(gzip.GzipFile(fileobj=file, mode="rb"), plain)
+            packed = gzip.GzipFile(fileobj=file, mode="rb")
+            while piece := packed.read(_PIECE):
+                if plain.tell() + len(piece) > limit:
+                    raise UnreadableFileError(
+                        f"the gzip file of {size} bytes unpacks to more than {limit}"
+                    )
+                plain.write(piece)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise UnreadableFileError(f"the gzip file is damaged: {error}") from error
         plain.seek(0)

@@ -1,10 +1,11 @@
 """Avro files to records, with fastavro: each file by the schema that it carries."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
 import fastavro
+import fastavro.read
 
 from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
@@ -19,6 +20,7 @@ _SPARK_TYPES = {
     "float": "float",
     "double": "double",
     "bytes": "binary",
+    "fixed": "binary",
     "date": "date",
     "timestamp-millis": "timestamp",
     "timestamp-micros": "timestamp",
@@ -27,13 +29,30 @@ _SPARK_TYPES = {
 }
 
 
+def _or_number(read: Callable[..., Any]) -> Callable[..., Any]:
+    """As `read`; a time that Python has none for, beyond the year 9999, stays the number."""
+
+    def read_or_number(data: Any, *about: Any) -> Any:
+        try:
+            return read(data, *about)
+        except (OverflowError, ValueError):
+            return data
+
+    return read_or_number
+
+
+for _name, _read in list(fastavro.read.LOGICAL_READERS.items()):
+    if _name.startswith(("int-", "long-")):
+        fastavro.read.LOGICAL_READERS[_name] = _or_number(_read)
+
+
 def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
     """The records of an Avro file; `_position` counts them from 1."""
     if file.read(len(MAGIC)) != MAGIC:
         raise UnreadableFileError("not an Avro file")
     file.seek(0)
     with _damage_told():
-        found = fastavro.reader(file)
+        found = fastavro.reader(file, handle_unicode_errors="tidemark")
     fields = fields_of(found.writer_schema)
     if feed.format == "debezium":
         meanings = {name: meaning(of) for name, of in fields.items()}

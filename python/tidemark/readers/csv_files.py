@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from tidemark.feeds import Feed
@@ -19,12 +18,12 @@ from tidemark.readers.records import (
     Names,
     Records,
     UnreadableFileError,
-    WrongValueError,
-    base64_of,
+    binaries,
+    folded,
     named,
     old_keys,
 )
-from tidemark.readers.texts import WRONG, bad_text, pieces_of
+from tidemark.readers.texts import bad_rows, odd_characters, pieces_of
 
 # Stands for a delimiter of several characters: Arrow knows single ones only.
 _UNIT = "\x1f"
@@ -38,7 +37,6 @@ _HEADER = 100_000
 # So many records tell how wide a file is.
 _COUNTED = 1_000
 csv.field_size_limit((1 << 31) - 1)
-_WRONG_VALUE = ("_reason", "_column", "_value")
 _RECORD = re.compile(r'(?:"(?:[^"]|"")*"|[^"\n])+')
 
 
@@ -60,8 +58,8 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
     else:
         found = [*feed.leading_fields(kind), *feed.declared_names, *feed.before_images()]
         names = _by_place(feed, kind)
-        first = [field.lower() for field in _first_fields(text, delimiter)]
-        if first == [field.lower() for field in found]:
+        first = [folded(field) for field in _first_fields(text, delimiter)]
+        if first == [folded(field) for field in found]:
             raise UnreadableFileError("the file begins with a header: see the feed's header")
     is_told = not has_header
     for part in _parse(text, delimiter, len(found), feed, skip=1 if has_header else 0):
@@ -107,11 +105,11 @@ def _records(part: "_Part", names: Names, feed: Feed) -> Records:
     good = part.good
     columns = names.columns(lambda at: good[at])
     columns["_position"] = list(part.positions)
-    reasons = _reasons(good, feed)
+    reasons = bad_rows(good.columns, odd_characters(feed))
     if reasons:
         columns["_reason"] = reasons
     for name in feed.binary_columns & columns.keys():
-        columns |= _binaries(name, columns, feed)
+        columns |= binaries(name, columns, feed)
     found = Records(columns, good.num_rows)
     if part.bad:
         found.parts.append(
@@ -125,38 +123,6 @@ def _records(part: "_Part", names: Names, feed: Feed) -> Records:
     if names.before:
         found.parts += old_keys(found, {name: good[at] for at, name in names.before.items()})
     return found
-
-
-def _reasons(good: pa.Table, feed: Feed) -> list[str | None] | None:
-    """Why each record cannot be taken, when there is one such."""
-    is_bad = None
-    for column in good.columns:
-        found = pc.match_substring_regex(column, f"{WRONG}|\\x00")
-        is_bad = found if is_bad is None else pc.or_kleene(is_bad, found)
-    if is_bad is None or not pc.any(is_bad).as_py():
-        return None
-    rows = zip(is_bad.to_pylist(), *(column.to_pylist() for column in good.columns), strict=True)
-    return [
-        next(reason for text in texts if text and (reason := bad_text(text, feed)))
-        if wrong
-        else None
-        for wrong, *texts in rows
-    ]
-
-
-def _binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
-    """A column of binaries as base64, and what is wrong with those that are none."""
-    texts = columns[name].to_pylist()
-    wrong: dict[str, Any] = {
-        key: list(columns.get(key) or [None] * len(texts)) for key in _WRONG_VALUE
-    }
-    for at, text in enumerate(texts):
-        try:
-            texts[at] = None if text is None else base64_of(text, feed)
-        except WrongValueError as error:
-            wrong["_reason"][at] = wrong["_reason"][at] or str(error)
-            wrong["_column"][at], wrong["_value"][at] = name, text
-    return {name: texts, **wrong}
 
 
 # --- dialects -----------------------------------------------------------------------------------

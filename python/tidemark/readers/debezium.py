@@ -17,7 +17,7 @@ from uuid import UUID
 
 from tidemark.feeds import Feed
 from tidemark.readers import documents
-from tidemark.readers.documents import Broken, Number, text_of
+from tidemark.readers.documents import Broken, Entries, Number, text_of, told
 from tidemark.readers.records import (
     Names,
     Records,
@@ -44,6 +44,8 @@ _TIMES = {
     "io.debezium.time.NanoTime": "nanoseconds",
 }
 _DECIMALS = ("org.apache.kafka.connect.data.Decimal", "io.debezium.data.VariableScaleDecimal")
+# PostgreSQL's, the largest there is: a number is written digit by digit.
+_LARGEST_SCALE = 16_383
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _OFFSET = re.compile(r"\+\d+\+(\d+)(\.[A-Za-z.]+)?$")
@@ -94,13 +96,14 @@ def _all_rows(
             known[columns] = named(columns, feed, "changes", is_whole=False)
         return known[columns]
 
+    def read(document: Any) -> list[Row]:
+        return _rows(document, feed, meanings, names_of)
+
     for position, document in enumerate(found, 1):
-        for row in _rows(document, feed, meanings, names_of):
+        for row in documents.rows_of(document, read):
             row["_position"] = position
             if feed.is_by_offset and offset is not None:
                 row["_sequence"] = f"{offset + position - 1:020d}"
-            if "_reason" in row and "_raw" not in row:
-                row["_raw"] = documents.json_of(document)
             yield row
 
 
@@ -195,11 +198,13 @@ def _columns(
             columns[name] = decoded(value, name, types[name], meanings.get(keys[at]), feed)
         except WrongValueError as error:
             columns |= {"_reason": str(error), "_column": name, "_value": text_of(value)}
-    others = {
-        f"{name} string": text_of(values[at])
-        for at, name in names.others.items()
-        if values[at] is not None and op != "D"
-    }
+    others = {}
+    for at, name in names.others.items():
+        try:
+            if values[at] is not None and op != "D":
+                others[f"{name} string"] = told(values[at])
+        except WrongValueError as error:
+            columns |= {"_reason": str(error), "_column": name, "_value": text_of(values[at])}
     return columns | ({"_others": others} if others else {})
 
 
@@ -290,7 +295,7 @@ def position_of(source: Mapping[str, Any]) -> str | None:
             commit, scn = (int(source.get(name) or 0) for name in ("commit_scn", "scn"))
             rest = f"{source.get('rs_id') or '':<40}|{int(source.get('ssn') or 0):010d}"
             return f"{commit:020d}|{scn:020d}|{rest}"
-    except ValueError:
+    except (TypeError, ValueError):
         return None
     return None
 
@@ -357,7 +362,7 @@ def decoded(
         return _moment(value, _TIMES[what]).removeprefix("1970-01-01 ")
     if data_type == "binary" and isinstance(value, str):
         return base64_of(value, feed)
-    return text_of(value)
+    return told(value)
 
 
 def _decimal(value: Any, data_type: str, scale: int | None, what: str, feed: Feed) -> str | None:
@@ -391,6 +396,8 @@ def _bytes(text: str) -> bytes:
 
 def _scaled(unscaled: bytes, scale: int) -> str:
     """Kafka Connect's decimal: a big-endian two's complement number, and its scale."""
+    if abs(scale) > _LARGEST_SCALE:
+        raise WrongValueError(f"a decimal with the scale {scale}")
     sign, figures, _ = Decimal(int.from_bytes(unscaled, "big", signed=True)).as_tuple()
     return format(Decimal((sign, figures, -scale)), "f")
 
@@ -404,10 +411,10 @@ def is_unavailable(value: Any, placeholder: str | None) -> bool:
     if not placeholder or value is None or isinstance(value, bool | int | float | Number):
         return False
     raw = placeholder.encode()
-    if isinstance(value, list):
+    if isinstance(value, list) and not isinstance(value, Entries):
         one = len(value) == 1 and is_unavailable(value[0], placeholder)
         return one or [text_of(each) for each in value] == [str(code) for code in raw]
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping | Entries):
         return dict(value) == {placeholder: placeholder}
     texts = {placeholder, base64.b64encode(raw).decode(), raw.hex(), str(_uuid(raw))}
     return value == raw or str(text_of(value)) in texts

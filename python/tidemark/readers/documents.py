@@ -3,17 +3,29 @@
 import base64
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from tidemark.feeds import Feed
-from tidemark.readers.records import Names, Records, WrongValueError, base64_of, named
+from tidemark.readers.records import (
+    Names,
+    Records,
+    UnreadableFileError,
+    WrongValueError,
+    base64_of,
+    folded,
+    is_of_machine,
+    named,
+)
+from tidemark.readers.texts import WRONG
 
 # MongoDB's extended JSON: an object with one such field stands for its value.
 _EXTENDED = ("$oid", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$uuid")
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\Z")
 
 
@@ -23,8 +35,14 @@ class Number(str):
     __slots__ = ()
 
 
+class Entries(list[tuple[Any, Any]]):
+    """A map: its entries in order. As JSON it is an object, but no columns are made of it."""
+
+    __slots__ = ()
+
+
 class Broken(str):
-    """A piece of a file that is no document; `reason` says why."""
+    """A piece of a file that is no document, or no value; `reason` says why."""
 
     reason = ""
 
@@ -57,17 +75,33 @@ def text_of(value: Any) -> str | None:
     return format(value, "f") if hasattr(value, "as_tuple") else str(value)
 
 
+def told(value: Any) -> str | None:
+    """A value as the log has it, for a column; raises WrongValueError when there is none."""
+    if isinstance(value, Broken):
+        raise WrongValueError(value.reason)
+    text = text_of(value)
+    if text and WRONG in text:
+        raise WrongValueError("not utf-8")
+    return text
+
+
 def json_of(value: Any) -> str:
     """What is nested, as JSON text; numbers as they were written."""
     value = unwrapped(value)
-    if isinstance(value, Mapping):
-        entries = (f"{json.dumps(str(name))}: {json_of(each)}" for name, each in value.items())
+    if isinstance(value, Broken):
+        return str(value)
+    if isinstance(value, Mapping | Entries):
+        items = value.items() if isinstance(value, Mapping) else value
+        entries = (f"{json.dumps(text_of(name))}: {json_of(each)}" for name, each in items)
         return "{" + ", ".join(entries) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(json_of(each) for each in value) + "]"
     if value is None:
         return "null"
-    if isinstance(value, bool | int | float | Number):
+    if isinstance(value, float):
+        # NaN, as JSON's readers know it.
+        return json.dumps(value)
+    if isinstance(value, bool | int | Number):
         return str(text_of(value))
     return json.dumps(text_of(value), ensure_ascii=False)
 
@@ -85,23 +119,39 @@ def records(
 
 def _rows(found: Iterable[Any], feed: Feed, types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     known: dict[tuple[str, ...], Names] = {}
-    kept_whole = {name.lower() for name in feed.column_names}
-    for position, document in enumerate(found, 1):
-        row: dict[str, Any] = {"_position": position}
+    kept_whole = {folded(name) for name in feed.column_names}
+
+    def row_of(document: Any) -> dict[str, Any]:
         if not isinstance(document, Mapping):
-            yield row | refused(document)
-            continue
+            return refused(document)
         fields = list(flattened(document, kept_whole))
         found_names = tuple(name for name, _ in fields)
         if len(set(found_names)) < len(found_names):
-            reason = "two fields have the same flat name"
-            yield row | {"_raw": json_of(document), "_reason": reason}
-            continue
+            return {"_reason": "two fields have the same flat name"}
         if found_names not in known:
             known[found_names] = named(found_names, feed, "changes", is_whole=False)
-        row |= _by_names(fields, known[found_names], feed, types)
-        if "_reason" in row:
-            row["_raw"] = json_of(document)
+        return _by_names(fields, known[found_names], feed, types)
+
+    for position, document in enumerate(found, 1):
+        for row in rows_of(document, lambda each: [row_of(each)]):
+            yield {"_position": position} | row
+
+
+def rows_of(document: Any, read: Callable[[Any], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """What `read` makes of a document; whatever an odd one does, the others are read.
+
+    A row with a reason tells the document.
+    """
+    try:
+        rows = read(document)
+    except Exception as error:
+        if isinstance(error, UnreadableFileError) or is_of_machine(error):
+            raise
+        rows = [{"_reason": f"the record cannot be read: {error!r}"}]
+    for row in rows:
+        if "_reason" in row and "_raw" not in row:
+            with suppress(RecursionError):
+                row["_raw"] = json_of(document)
         yield row
 
 
@@ -109,7 +159,7 @@ def refused(document: Any) -> dict[str, Any]:
     """The fields of a record that is no document."""
     if isinstance(document, Broken):
         return {"_raw": str(document), "_reason": document.reason}
-    return {"_raw": json_of(document), "_reason": "not a JSON object"}
+    return {"_reason": "not a JSON object"}
 
 
 def _by_names(
@@ -120,18 +170,20 @@ def _by_names(
     for at, name in names.declared.items():
         try:
             in_text = name in feed.binary_columns and isinstance(values[at], str)
-            row[name] = base64_of(values[at], feed) if in_text else text_of(values[at])
+            row[name] = base64_of(values[at], feed) if in_text else told(values[at])
         except WrongValueError as error:
-            row |= {"_reason": str(error), "_column": name, "_value": values[at]}
+            row |= {"_reason": str(error), "_column": name, "_value": text_of(values[at])}
     if names.op is not None:
         row["_source_op"] = text_of(values[names.op])
     if names.time is not None:
         row["_source_time"] = text_of(values[names.time])
-    others = {
-        f"{name} {types.get(fields[at][0], 'string')}": text_of(values[at])
-        for at, name in names.others.items()
-        if values[at] is not None
-    }
+    others = {}
+    for at, name in names.others.items():
+        try:
+            if values[at] is not None:
+                others[f"{name} {types.get(fields[at][0], 'string')}"] = told(values[at])
+        except WrongValueError as error:
+            row |= {"_reason": str(error), "_column": name, "_value": text_of(values[at])}
     if others:
         row["_others"] = others
     return row
@@ -144,14 +196,17 @@ def flattened(
     for name, value in document.items():
         value = unwrapped(value)
         full = f"{prefix}{name}"
-        if isinstance(value, Mapping) and full.lower() not in kept_whole:
+        if isinstance(value, Mapping) and folded(full) not in kept_whole:
             yield from flattened(value, kept_whole, f"{full}_")
         else:
             yield full, value
 
 
 def unwrapped(value: Any) -> Any:
-    """The value that an object of MongoDB's extended JSON stands for; others as they are."""
+    """The value that an object of MongoDB's extended JSON stands for; others as they are.
+
+    It is Broken when the object stands for none.
+    """
     if not isinstance(value, Mapping) or len(value) != 1:
         return value
     ((name, inner),) = value.items()
@@ -161,9 +216,14 @@ def unwrapped(value: Any) -> Any:
     if name == "$date":
         since_1970 = unwrapped(inner)
         if since_1970 is not inner or isinstance(inner, Number):
-            inner = since_1970
-            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(inner))
+            try:
+                return _EPOCH + timedelta(milliseconds=int(since_1970))
+            except (TypeError, ValueError, OverflowError):
+                reason = "$date counts no milliseconds to a time in the years 1 to 9999"
+                return Broken.because(reason, f'{{"$date": {json_of(inner)}}}')
         return inner
-    if name == "$binary":
-        return inner.get("base64") if isinstance(inner, Mapping) else inner
-    return value
+    if name == "$binary" and isinstance(inner, Mapping):
+        if isinstance(inner.get("base64"), str):
+            return inner["base64"]
+        return Broken.because("$binary has no base64", f'{{"$binary": {json_of(inner)}}}')
+    return inner if name == "$binary" else value

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
 from tidemark.readers.documents import Broken, Number
 from tidemark.readers.records import Records, UnreadableFileError
-from tidemark.readers.texts import bad_text, pieces_of
+from tidemark.readers.texts import bad_text, odd_characters, pieces_of
 
 
 def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -19,12 +19,18 @@ def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# Pairs of surrogates, and what is no \\u at all: a backslash may stand behind a backslash.
-_WHOLE_ESCAPE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]")
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _DECODER = json.JSONDecoder(
     parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=_object
 )
+
+# Objects and lists within one another, at most: Python could go to about 300.
+DEEPEST = 200
+# Escapes that stand for no text: NUL, and half of a pair of surrogates. What stands before them.
+_MAY_BE_ODD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+_PLAIN = re.compile(
+    r"(?:[^\\]++|\\[^u]|\\u(?!0000|[dD][89a-fA-F])|\\u[dD][89abAB]..\\u[dD][c-fC-F])*+"
+)
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
 
 
 def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
@@ -37,6 +43,7 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
 
 def documents_of(pieces: Iterable[str], feed: Feed) -> Iterator[Any]:
     """The documents of a text, which comes in pieces; a Broken one up to the end of its line."""
+    odd = odd_characters(feed)
     text = _Window(pieces)
     in_array = text.next_character() == "["
     if in_array:
@@ -46,7 +53,7 @@ def documents_of(pieces: Iterable[str], feed: Feed) -> Iterator[Any]:
             in_array = character == ","
             text.at += 1
             continue
-        yield _document(text, feed)
+        yield _document(text, odd)
     if in_array:
         raise UnreadableFileError("the JSON array has no end")
 
@@ -85,7 +92,7 @@ class _Window:
         return True
 
 
-def _document(text: _Window, feed: Feed) -> Any:
+def _document(text: _Window, odd: Mapping[str, str]) -> Any:
     while True:
         try:
             document, end = _DECODER.raw_decode(text.text, text.at)
@@ -93,25 +100,60 @@ def _document(text: _Window, feed: Feed) -> Any:
             if _may_go_on(error, text) and text.read_on():
                 continue
             wrong: str | None = f"not JSON: {error.msg}"
-            while (end := text.text.find("\n", text.at)) < 0 and text.read_on():
-                pass
-            end = len(text.text) if end < 0 else end
+            end = _end_of_line(text)
+        except RecursionError:
+            wrong, end = _TOO_DEEP, _end_of_deep(text)
         else:
             # A number may go on, also behind its point.
             is_at_end = end + 2 * isinstance(document, Number) >= len(text.text)
             if is_at_end and text.read_on():
                 continue
-            wrong = bad_text(text.text[text.at : end], feed) or _half(text.text[text.at : end])
+            wrong = _bad_document(text.text[text.at : end], odd)
         found = text.text[text.at : end]
         text.at = end
         return Broken.because(wrong, found.rstrip("\r")) if wrong else document
 
 
-def _half(text: str) -> str | None:
-    """Why a document cannot be stored: UTF-8 has no way to write half of a pair of surrogates."""
-    if "\\u" in text and _SURROGATE.search(_WHOLE_ESCAPE.sub("", text)):
-        return "holds half a character: a \\ud800 to \\udfff without the other half"
-    return None
+_TOO_DEEP = f"objects and lists stand within one another more than {DEEPEST} times"
+
+
+def _bad_document(found: str, odd: Mapping[str, str]) -> str | None:
+    """Why a document cannot be taken, though it is JSON; None when it can."""
+    if "\\u" in found and _MAY_BE_ODD.search(found):
+        end = _PLAIN.match(found).end()  # type: ignore[union-attr]
+        if end < len(found):
+            is_nul = found.startswith("\\u0000", end)
+            what = "a NUL character" if is_nul else "half a surrogate pair"
+            return f"holds {what} ({found[end : end + 6]})"
+    # Counting comes first: it is fast.
+    may_be_deep = found.count("{") + found.count("[") > DEEPEST
+    if may_be_deep and max(depth for depth, _ in _depths(found, 0)) > DEEPEST:
+        return _TOO_DEEP
+    return bad_text(found, odd)
+
+
+def _depths(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """How many objects and lists are open behind each bracket of a document, and where that is."""
+    depth = 0
+    for bracket in _BRACKET.finditer(text, at):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(bracket[0], 0)
+        yield depth, bracket.end()
+
+
+def _end_of_line(text: _Window) -> int:
+    while (end := text.text.find("\n", text.at)) < 0 and text.read_on():
+        pass
+    return len(text.text) if end < 0 else end
+
+
+def _end_of_deep(text: _Window) -> int:
+    """The end of a document that is too deep to be read; of its line, when it has none."""
+    while True:
+        for depth, end in _depths(text.text, text.at):
+            if depth == 0:
+                return end
+        if not text.read_on():
+            return _end_of_line(text)
 
 
 def _may_go_on(error: json.JSONDecodeError, text: _Window) -> bool:

@@ -1,9 +1,12 @@
 """Parquet files to records, with Arrow: each file by its own schema, every value as text."""
 
-import base64
-from collections.abc import Iterable, Iterator
+import itertools
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import IO, Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,15 +19,20 @@ from tidemark.readers.records import (
     Names,
     Records,
     UnreadableFileError,
+    binaries,
     is_of_machine,
     named,
     old_keys,
 )
+from tidemark.readers.texts import WRONG, bad_rows
 
 MAGIC = b"PAR1"
 
-# From 0001-01-01 to 10000-01-01, since 1970.
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+# The first second of the years 1 and 10000, since 1970; the same in days.
 _SECONDS = (-62_135_596_800, 253_402_300_800)
+_DAYS = (-719_162, 2_932_897)
+_DAY = 86_400
 
 _SPARK_TYPES = {
     pa.bool_(): "boolean",
@@ -36,57 +44,66 @@ _SPARK_TYPES = {
     pa.uint16(): "int",
     pa.uint32(): "bigint",
     pa.uint64(): "decimal(20,0)",
+    pa.float16(): "float",
     pa.float32(): "float",
     pa.float64(): "double",
-    pa.date32(): "date",
-    pa.binary(): "binary",
 }
+# Stands for Parquet's type INTERVAL, of which Arrow knows the bytes alone.
+_INTERVAL = pa.month_day_nano_interval()
 
 
 def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
     """The records of a Parquet file; `_position` counts them from 1."""
     schema, tables = tables_of(file)
     if feed.format == "debezium":
-        return debezium.records(_documents(tables), name, feed, {})
+        return debezium.records(documents_of(tables, schema), name, feed, {})
     if feed.format == "extract" and any(pa.types.is_struct(kind) for kind in schema.types):
-        return documents.records(_documents(tables), feed)
-    return _records(tables, named(schema.names, feed, kind))
+        return documents.records(documents_of(tables, schema), feed)
+    return _records(tables, schema, named(schema.names, feed, kind), feed)
 
 
-def _records(tables: Iterable[pa.Table], names: Names) -> Iterator[Records]:
+def _records(
+    tables: Iterable[pa.Table], schema: pa.Schema, names: Names, feed: Feed
+) -> Iterator[Records]:
     first = 1
     for table in tables:
-        yield _of_table(table, names, first)
+        yield _of_table(table, schema, names, feed, first)
         first += table.num_rows
 
 
-def _of_table(table: pa.Table, names: Names, first: int) -> Records:
-    columns = names.columns(
-        lambda at: text_of(table.column(at)), lambda at: spark_type(table.column(at).type)
-    )
+def _of_table(table: pa.Table, schema: pa.Schema, names: Names, feed: Feed, first: int) -> Records:
+    types = schema.types
+    texts = [text_of(column, kind) for column, kind in zip(table.columns, types, strict=True)]
+    columns = names.columns(lambda at: texts[at], lambda at: spark_type(types[at]))
     columns["_position"] = list(range(first, first + table.num_rows))
+    reasons = bad_rows(texts, {WRONG: "not utf-8"})
+    if reasons:
+        columns["_reason"] = reasons
+    for at, name in names.declared.items():
+        if name in feed.binary_columns and _is_text(types[at]):
+            columns |= binaries(name, columns, feed)
     found = Records(columns, table.num_rows)
     if names.before:
-        before = {name: text_of(table.column(at)) for at, name in names.before.items()}
-        found.parts += old_keys(found, before)
+        found.parts += old_keys(found, {name: texts[at] for at, name in names.before.items()})
     return found.telling(table.column_names) if first == 1 else found
 
 
-def _documents(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
-    """The rows as dictionaries; times are text, for Python's end with the year 9999."""
+def documents_of(tables: Iterable[pa.Table], schema: pa.Schema) -> Iterator[dict[str, Any]]:
+    """The rows as dictionaries."""
+    _require_names_once(schema.names)
     for table in tables:
-        columns = [_with_texts(column.combine_chunks()) for column in table.columns]
-        yield from pa.Table.from_arrays(columns, names=table.column_names).to_pylist()
+        columns = [
+            _values(column.combine_chunks(), kind)
+            for column, kind in zip(table.columns, schema.types, strict=True)
+        ]
+        for row in zip(*columns, strict=True):
+            yield dict(zip(schema.names, row, strict=True))
 
 
-def _with_texts(column: pa.Array) -> pa.Array:
-    if pa.types.is_timestamp(column.type):
-        return text_of(column)
-    if pa.types.is_struct(column.type):
-        names = [column.type.field(at).name for at in range(column.type.num_fields)]
-        fields = [_with_texts(field) for field in column.flatten()]
-        return pa.StructArray.from_arrays(fields, names=names, mask=column.is_null())
-    return column
+def _require_names_once(names: Sequence[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise UnreadableFileError(f"the file repeats a column: {', '.join(repeated)}")
 
 
 def tables_of(file: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.Table]]:
@@ -98,8 +115,11 @@ def tables_of(file: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.Table]]:
         raise UnreadableFileError("not a Parquet file")
     file.seek(0)
     with _damage_told():
-        found = pa.parquet.ParquetFile(file)
-        return found.schema_arrow, _tables(found)
+        # Nanoseconds, in which Arrow reads times of the old type INT96, end with the year 2262.
+        found = pa.parquet.ParquetFile(
+            file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=True
+        )
+        return schema_of(found), _tables(found)
 
 
 def _tables(found: pa.parquet.ParquetFile) -> Iterator[pa.Table]:
@@ -112,63 +132,205 @@ def _tables(found: pa.parquet.ParquetFile) -> Iterator[pa.Table]:
 def _damage_told() -> Iterator[None]:
     try:
         yield
+    except pa.ArrowNotImplementedError as error:
+        raise UnreadableFileError(
+            f"the Parquet file has a type that is not read: {error}"
+        ) from error
     except (pa.ArrowException, OSError) as error:
         if is_of_machine(error):
             raise
         raise UnreadableFileError(f"the Parquet file is damaged: {error}") from error
 
 
+# --- types ----------------------------------------------------------------------------------------
+
+
+def schema_of(found: pa.parquet.ParquetFile) -> pa.Schema:
+    """The types of the columns: Arrow's, but for ENUM and INTERVAL, which Arrow reads as bytes."""
+    leaves = [found.schema.column(at) for at in range(len(found.schema))]
+    told = iter(leaves)
+    fields = [of.with_type(_told_type(of.type, told)) for of in found.schema_arrow]
+    return pa.schema(fields)
+
+
+def _told_type(kind: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        _told_type(kind.storage_type, leaves)
+        return kind
+    if pa.types.is_struct(kind):
+        return pa.struct([of.with_type(_told_type(of.type, leaves)) for of in _fields(kind)])
+    if pa.types.is_map(kind):
+        key = _told_type(kind.key_type, leaves)
+        return pa.map_(key, _told_type(kind.item_type, leaves))
+    if pa.types.is_nested(kind):
+        return pa.list_(_told_type(kind.value_type, leaves))
+    told = next(leaves).converted_type
+    if told == "INTERVAL":
+        return _INTERVAL
+    return pa.string() if told == "ENUM" and pa.types.is_binary(kind) else kind
+
+
+def _fields(kind: pa.DataType) -> list[pa.Field]:
+    return [kind.field(at) for at in range(kind.num_fields)]
+
+
 def spark_type(arrow_type: pa.DataType) -> str:
     """The Spark type of a column; `string` for what the log has as text alone."""
     if pa.types.is_decimal(arrow_type):
-        return f"decimal({arrow_type.precision},{arrow_type.scale})"
+        scale = max(arrow_type.scale, 0)
+        precision = max(arrow_type.precision - min(arrow_type.scale, 0), scale)
+        return f"decimal({precision},{scale})" if precision <= 38 else "string"
     if pa.types.is_timestamp(arrow_type):
         return "timestamp" if arrow_type.tz else "timestamp_ntz"
+    if pa.types.is_date(arrow_type):
+        return "date"
+    if pa.types.is_duration(arrow_type):
+        return f"decimal(19,{_DIGITS[arrow_type.unit]})"
+    if _is_binary(arrow_type):
+        return "binary"
     if pa.types.is_dictionary(arrow_type):
         return spark_type(arrow_type.value_type)
+    if isinstance(arrow_type, pa.BaseExtensionType) and not _is_uuid(arrow_type):
+        return spark_type(arrow_type.storage_type)
     return _SPARK_TYPES.get(arrow_type, "string")
 
 
-def text_of(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """The column as text, value by value without loss; binaries as base64."""
-    kind = column.type
+def _is_binary(kind: pa.DataType) -> bool:
+    fixed: bool = pa.types.is_fixed_size_binary(kind)
+    return fixed or kind in (pa.binary(), pa.large_binary(), pa.binary_view())
+
+
+def _is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
+        return _is_text(kind.value_type)
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def _is_uuid(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def text_of(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column as text, value by value without loss; binaries as base64."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(kind):
+        return text_of(column.dictionary_decode(), kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType) and not _is_uuid(kind):
+        return text_of(column.storage, kind.storage_type)
+    if _is_text(kind):
+        return _utf8(column)
     if pa.types.is_timestamp(kind):
         if kind.tz:
             column = column.cast(pa.timestamp(kind.unit, "UTC"))
-        return _times(column)
-    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        values = column.to_pylist()
-        return pa.array(
-            [None if value is None else base64.b64encode(value).decode() for value in values],
-            pa.string(),
-        )
-    if pa.types.is_nested(kind):
-        return pa.array([documents.text_of(value) for value in column.to_pylist()], pa.string())
-    try:
+        return _in_range(column, *(at * 10 ** _DIGITS[kind.unit] for at in _SECONDS))
+    if pa.types.is_date(kind):
+        return _in_range(column.cast(pa.date32()), *_DAYS)
+    if pa.types.is_time(kind):
+        end = _DAY * 10 ** _DIGITS[kind.unit]
+        # Of PostgreSQL and DuckDB.
+        return pc.replace_substring_regex(_in_range(column, 0, end), f"^{end}$", "24:00:00")
+    if pa.types.is_duration(kind):
+        column = _seconds(column)
+    if pa.types.is_decimal(column.type):
+        return _digits(column)
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.string())
-    except pa.ArrowException:
-        return pa.array([_odd(value) for value in column], pa.string())
+    return pa.array([documents.text_of(value) for value in _values(column, kind)], pa.string())
 
 
-def _times(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Times as text; one beyond the years 1 to 9999, which Arrow writes wrongly, as its number."""
-    numbers = column.cast(pa.int64())
-    in_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
-    first, last = (max(-(2**63), min(2**63 - 1, at * in_second)) for at in _SECONDS)
-    is_sane = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, last))
+def _values(column: pa.Array, kind: pa.DataType) -> list[Any]:
+    """A column's values as a document has them; what Python has no equal of is text."""
+    if pa.types.is_dictionary(kind):
+        return _values(column.dictionary_decode(), kind.value_type)
+    if _is_uuid(kind):
+        return [None if raw is None else str(UUID(bytes=raw)) for raw in column.storage.to_pylist()]
+    if isinstance(kind, pa.BaseExtensionType):
+        return _values(column.storage, kind.storage_type)
+    if kind == _INTERVAL:
+        return [None if raw is None else _interval(raw) for raw in column.to_pylist()]
+    if pa.types.is_nested(kind):
+        return _nested(column, kind)
+    if pa.types.is_float16(kind) or pa.types.is_float32(kind):
+        # The shortest number that it is, as in a column of its own.
+        return list(column.cast(pa.string()).cast(pa.float64()).to_pylist())
+    if _is_text(kind) or pa.types.is_temporal(kind):
+        return list(text_of(column, kind).to_pylist())
+    return list(column.to_pylist())
+
+
+def _nested(column: pa.Array, kind: pa.DataType) -> list[Any]:
+    is_there = column.is_valid().to_pylist()
+    if pa.types.is_struct(kind):
+        names = [of.name for of in _fields(kind)]
+        _require_names_once(names)
+        fields = [
+            _values(inner, of.type)
+            for inner, of in zip(column.flatten(), _fields(kind), strict=True)
+        ]
+        rows: Iterable[tuple[Any, ...]] = zip(*fields, strict=True)
+        return [
+            dict(zip(names, row, strict=True)) if there else None
+            for row, there in zip(rows, is_there, strict=True)
+        ]
+    if pa.types.is_map(kind):
+        keys, items = _values(column.keys, kind.key_type), _values(column.items, kind.item_type)
+        ends = itertools.pairwise(column.offsets.to_pylist())
+        return [
+            documents.Entries(zip(keys[start:end], items[start:end], strict=True))
+            if there
+            else None
+            for (start, end), there in zip(ends, is_there, strict=True)
+        ]
+    inner = iter(_values(column.flatten(), kind.value_type))
+    lengths = pc.list_value_length(column).to_pylist()
+    return [
+        list(itertools.islice(inner, length)) if there else None
+        for length, there in zip(lengths, is_there, strict=True)
+    ]
+
+
+def _utf8(column: pa.Array) -> pa.Array:
+    """Text, in which bytes that are none became the character that says so."""
+    raw = column.cast(pa.binary())
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [
+            None if text is None else text.decode("utf-8", "tidemark") for text in raw.to_pylist()
+        ]
+        return pa.array(texts, pa.string())
+
+
+def _in_range(column: pa.Array, first: int, end: int) -> pa.Array:
+    """Times and dates as text; one out of range, which Arrow writes wrongly, as its number."""
+    numbers = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64()).cast(
+        pa.int64()
+    )
+    first, end = max(first, -(2**63)), min(end, 2**63 - 1)
+    is_sane = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, end))
     sane = pc.if_else(is_sane, column, pa.scalar(0, column.type))
     return pc.if_else(is_sane, sane.cast(pa.string()), numbers.cast(pa.string()))
 
 
-def _odd(value: pa.Scalar) -> str | None:
-    """A value that Arrow cannot write as text: a time out of its range, text that is none."""
-    try:
-        return None if not value.is_valid else str(value.cast(pa.string()).as_py())
-    except pa.ArrowException:
-        try:
-            return str(value.cast(pa.int64()).as_py())
-        except pa.ArrowException:
-            return repr(value.cast(pa.binary()).as_py())
+def _seconds(column: pa.Array) -> pa.Array:
+    """Durations as seconds: a number of some other unit would not tell which."""
+    digits = _DIGITS[column.type.unit]
+    unit = pa.scalar(Decimal(1).scaleb(-digits), pa.decimal128(digits + 1, digits))
+    return pc.multiply(column.cast(pa.int64()).cast(pa.decimal128(19, 0)), unit)
+
+
+def _digits(column: pa.Array) -> pa.Array:
+    texts = column.cast(pa.string())
+    if pc.any(pc.match_substring(texts, "E")).as_py():
+        return pa.array([documents.text_of(value) for value in column.to_pylist()], pa.string())
+    return texts
+
+
+def _interval(raw: bytes) -> str:
+    """Parquet's months, days and milliseconds, as ISO 8601 has them."""
+    months, days, millis = struct.unpack("<III", raw)
+    return f"P{months}M{days}DT{Decimal(millis).scaleb(-3):f}S"

@@ -3,6 +3,7 @@
 import base64
 import itertools
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +57,9 @@ class UnreadableFileError(Exception):
         self.value = None if value is None else printable(str(value))
 
 
+_WRONG_VALUE = ("_reason", "_column", "_value")
+
+
 def is_of_machine(error: Exception) -> bool:
     """Whether an error is the machine's, such as a full disk: the file is as it should be."""
     return isinstance(error, MemoryError) or bool(getattr(error, "errno", None))
@@ -85,6 +89,21 @@ def base64_of(text: str, feed: Feed) -> str:
         return base64.b64encode(base64.b64decode(text, validate=True)).decode()
     except ValueError:
         raise WrongValueError(f"not {feed.binary_text} (binary_text)") from None
+
+
+def binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
+    """A column of binaries that are text, as base64, and what is wrong with those that are none."""
+    texts = columns[name].to_pylist()
+    wrong: dict[str, Any] = {
+        key: list(columns.get(key) or [None] * len(texts)) for key in _WRONG_VALUE
+    }
+    for at, text in enumerate(texts):
+        try:
+            texts[at] = None if text is None else base64_of(text, feed)
+        except WrongValueError as error:
+            wrong["_reason"][at] = wrong["_reason"][at] or str(error)
+            wrong["_column"][at], wrong["_value"][at] = name, text
+    return {name: texts, **wrong}
 
 
 @dataclass
@@ -243,9 +262,9 @@ def named(found: Sequence[str], feed: Feed, kind: str, *, is_whole: bool = True)
     if missing and is_whole:
         raise UnreadableFileError(f"the file lacks {', '.join(missing)} (key)")
     before = {}
-    prefix = (feed.before_image_prefix or "").lower()
+    prefix = folded(feed.before_image_prefix or "")
     if prefix:
-        images = {at: name for at, name in left.items() if name.lower().startswith(prefix)}
+        images = {at: name for at, name in left.items() if folded(name).startswith(prefix)}
         for at in images:
             del left[at]
         before = declared_names({at: name[len(prefix) :] for at, name in images.items()}, feed.key)
@@ -256,7 +275,7 @@ def declared_names(left: dict[int, str], names: Sequence[str]) -> dict[int, str]
     """The columns of a file that are these; they leave `left`. The better match has a name."""
     declared: dict[int, str] = {}
     # MongoDB's _id is the column id: names with _ in front are Tidemark's.
-    for alike in (str, str.lower, safe_name, lambda name: safe_name(name).lstrip("_")):
+    for alike in (str, folded, safe_name, lambda name: safe_name(name).lstrip("_")):
         for name in names:
             if name not in declared.values():
                 at = next((at for at, other in left.items() if alike(other) == alike(name)), None)
@@ -286,8 +305,14 @@ def other_names(left: dict[int, str], feed: Feed) -> dict[int, str]:
     return others
 
 
+def folded(name: str) -> str:
+    """A column's name as others are compared with it: in lower case, and as one writes é or é."""
+    return unicodedata.normalize("NFC", name).lower()
+
+
 def safe_name(name: str) -> str:
     """A column's name in lower case, with _ for all that is no letter, digit or _."""
+    name = unicodedata.normalize("NFC", name)
     return re.sub(r"\W+", "_", name.strip()).strip("_" if re.search(r"\W", name) else "").lower()
 
 
@@ -295,8 +320,8 @@ def _take(left: dict[int, str], name: str | None, declared: Sequence[str] = ()) 
     """The place of a column that the producer adds; a declared one is found by its exact name."""
     if name is None:
         return None
-    is_declared = name.lower() in [each.lower() for each in declared]
-    for alike in (str,) if is_declared else (str, str.lower):
+    is_declared = folded(name) in [folded(each) for each in declared]
+    for alike in (str,) if is_declared else (str, folded):
         for at, other in left.items():
             if alike(other) == alike(name):
                 del left[at]
