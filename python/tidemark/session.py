@@ -27,7 +27,7 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemark import jars, lock, paths, s3, spark_line, targets
+from tidemark import class_archive, jars, lock, paths, s3, spark_line, targets
 from tidemark.errors import ConfigError, SetupError
 
 # Spark and Python must agree on what a timestamp without a zone means.
@@ -83,7 +83,7 @@ def settings() -> dict[str, str]:
         "${lake}": str(paths.lake_dir()),
         "${warehouse}": paths.warehouse(),
         "${profiles}": str(paths.project_dir() / "profiles"),
-        "${jars}": ",".join(str(jar) for jar in jars.installed_jars()),
+        "${jars}": os.pathsep.join(str(jar) for jar in jars.installed_jars()),
     }
     text = (paths.project_dir() / "profiles" / "spark-defaults.conf").read_text()
     pairs = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
@@ -234,6 +234,8 @@ def _start() -> SparkSession:
     builder = SparkSession.builder.appName("tidemark").enableHiveSupport()
     for key, value in settings().items():
         builder = builder.config(key, value)
+        if key == "spark.driver.extraJavaOptions":
+            builder = builder.config(key, f"{class_archive.java_options()} {value}")
     with _stderr_to(paths.lake_dir() / "spark.log"):
         spark = builder.getOrCreate()
     if "://" in paths.warehouse():

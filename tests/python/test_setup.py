@@ -1,6 +1,7 @@
 """Java and jars: what set-up asks of a machine, and what it refuses."""
 
 import hashlib
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import REPO
-from tidemark import jars, spark_line
+from tidemark import class_archive, jars, java, paths, spark_line
 from tidemark.errors import SetupError
 
 
@@ -88,6 +89,52 @@ def test_an_unreachable_repository_is_said_so(
     monkeypatch.setenv("TIDEMARK_MAVEN_MIRROR", (tmp_path / "nowhere").as_uri() + "/")
     with pytest.raises(SetupError, match="Could not fetch thing-1.0.jar"):
         jars.install()
+
+
+@pytest.fixture
+def archive(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the archive belongs for Spark with the one jar."""
+    lock(monkeypatch, tmp_path, b"a jar")
+    jars.install()
+    return class_archive.file(jars.session_locks())
+
+
+def test_an_archive_is_of_these_jars_and_this_java(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert archive.parent == archive.parents[1] / "cache"
+    assert class_archive.java_options() == ""
+    archive.touch()
+    assert str(archive) in class_archive.java_options()
+    (archive.parent / "thing-1.0.jar").write_bytes(b"changed")
+    assert class_archive.java_options() == ""
+    (archive.parent / "thing-1.0.jar").unlink()
+    (archive.parent / "thing-1.0.jar").write_bytes(b"a jar")
+    monkeypatch.setattr(java, "version", lambda: 'openjdk version "99"')
+    assert class_archive.java_options() == ""
+
+
+def test_java_does_without_an_archive_that_it_cannot_take(archive: Path) -> None:
+    archive.write_text("no archive")
+    options = shlex.split(class_archive.java_options())
+    started = subprocess.run(
+        [jars.require_java(), *options, "-version"], capture_output=True, text=True, check=False
+    )
+    assert started.returncode == 0
+    assert started.stdout == ""
+
+
+def test_set_up_goes_on_when_there_can_be_no_archive(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    class_archive.make(jars.session_locks())
+    assert "Spark starts more slowly: Java wrote nothing" in capsys.readouterr().err
+    monkeypatch.setattr(paths, "jar_dir", lambda: Path("/proc/none"))
+    monkeypatch.setattr(jars, "installed_jars", lambda locks: [])
+    class_archive.make(jars.session_locks())
+    assert "Spark starts more slowly" in capsys.readouterr().err
+    assert not [*archive.parent.glob("*.jsa")]
 
 
 @pytest.mark.parametrize(("note", "metastore"), [("3.5", True), (None, True), (None, False)])
