@@ -6,6 +6,7 @@ It is embedded, or the host's, or, for the target `thrift`, remote over Spark Co
 import atexit
 import hashlib
 import io
+import json
 import logging
 import os
 import re
@@ -294,15 +295,24 @@ def remove_unborn_tables(spark: SparkSession) -> None:
     Delta would refuse to create the table. It is kept in the lake's folder `left_behind`. A
     folder with more commits stays: it is a table that the catalog has lost, as is every folder of
     a schema that the catalog has lost.
+
+    Tables that were in the catalog once are written down: the catalog is asked for others alone.
     """
     own = paths.lake_dir() / "warehouse"
     if paths.warehouse() != str(own):
         return
+    note = paths.lake_dir() / "young_tables.json"
+    known_before = _written_down(note)
+    found: dict[str, str] = {}
     for folder in own.glob("*.db"):
         schema = folder.name.removesuffix(".db")
         young = {each.name: each for each in folder.iterdir() if each.is_dir() and _is_young(each)}
+        born = {f"{schema}.{name}": _birth(each) for name, each in young.items()}
+        if born.items() <= known_before.items():
+            found |= born
+            continue
         # Folders of a schema that the catalog has lost stay.
-        if not young or not spark.catalog.databaseExists(schema):
+        if not spark.catalog.databaseExists(schema):
             continue
         known = {row.tableName for row in spark.sql(f"show tables in `{schema}`").collect()}
         for name in young.keys() - known:
@@ -310,6 +320,28 @@ def remove_unborn_tables(spark: SparkSession) -> None:
                 aside = paths.lake_dir() / "left_behind"
                 aside.mkdir(exist_ok=True)
                 shutil.move(young[name], aside / f"{schema}.{name}.{time.time_ns()}")
+                del born[f"{schema}.{name}"]
+        found |= born
+    if found != known_before:
+        new = note.with_suffix(".new")
+        new.write_text(json.dumps(found))
+        new.replace(note)
+
+
+def _written_down(note: Path) -> dict[str, str]:
+    try:
+        return dict(json.loads(note.read_text()))
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def _birth(folder: Path) -> str:
+    """Other for a table that was created anew in this place, or in another metastore."""
+    first = folder / "_delta_log" / f"{0:020}.json"
+    made = (first if first.exists() else folder).stat()
+    metastore = paths.lake_dir() / "metastore"
+    of_metastore = metastore.stat().st_ino if metastore.exists() else 0
+    return f"{of_metastore} {made.st_ino} {made.st_mtime_ns}"
 
 
 def _is_young(folder: Path) -> bool:

@@ -4,11 +4,13 @@ import gzip
 import io
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.project import Project
 from tidemark import landing, ledger
@@ -244,7 +246,9 @@ def test_files_that_vanish_delete_nothing(project: Project, policy: str) -> None
     assert len(project.rows(f"log_{source}.t", ["id"])) == 2 + landed.rows
 
 
-def test_what_a_killed_creation_left_is_removed_and_no_table_is(project: Project) -> None:
+def test_what_a_killed_creation_left_is_removed_and_no_table_is(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.conftest import LAKE
     from tidemark import session
 
@@ -270,3 +274,17 @@ def test_what_a_killed_creation_left_is_removed_and_no_table_is(project: Project
     sql("create table unborn.committed (id int) using delta")
     assert project.rows("unborn.other", ["id"]) == [(1,)]
     assert project.rows("unborn.delta", ["id"]) == project.rows("unborn.other_name", ["id"]) == []
+    # A start after one that found nothing asks the catalog for new folders alone.
+    there = shutil.copytree(schema, tmp_path / "lake/warehouse/unborn.db")
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "lake"))
+    session.remove_unborn_tables(project.spark)
+    without_catalog = cast(SparkSession, None)
+    session.remove_unborn_tables(without_catalog)
+    for name in ("left", "killed"):
+        # `left` was dropped, and killed when it was created again.
+        shutil.rmtree(there / name, ignore_errors=True)
+        shutil.copytree(there / "delta", there / name)
+    sql("drop table unborn.left")
+    session.remove_unborn_tables(project.spark)
+    assert {folder.name for folder in there.iterdir()} & {"left", "killed"} == set()
+    session.remove_unborn_tables(without_catalog)
