@@ -28,7 +28,7 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemark import class_archive, jars, lock, paths, s3, spark_line, targets
+from tidemark import class_archive, jars, lock, machine, paths, s3, spark_line, targets
 from tidemark.errors import ConfigError, SetupError
 
 # Spark and Python must agree on what a timestamp without a zone means.
@@ -50,6 +50,16 @@ ESSENTIAL = {
     # A text with ${name} in it is a text: Spark would put a setting's value there.
     "spark.sql.variable.substitute": "false",
 }
+
+# From so many bytes of files on, compiled queries save more time than compiling them takes: with
+# three rows a run takes a fifth longer, with 10,000 a third less.
+_MUCH = 128 << 10
+_COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+# What suits the run that this process is at, for sessions made from now on.
+_suits_run: dict[str, str] = {}
 
 # dbt's threads ask for the session all at once.
 _one_thread = threading.Lock()
@@ -84,6 +94,8 @@ def settings() -> dict[str, str]:
         "${lake}": str(paths.lake_dir()),
         "${warehouse}": paths.warehouse(),
         "${profiles}": str(paths.project_dir() / "profiles"),
+        "${cores}": str(min(max(machine.cores(), 2), 8)),
+        "${memory}": f"{min(max(machine.memory() >> 32, 2), 8)}g",
         "${jars}": os.pathsep.join(str(jar) for jar in jars.installed_jars()),
     }
     text = (paths.project_dir() / "profiles" / "spark-defaults.conf").read_text()
@@ -118,9 +130,16 @@ def fresh() -> SparkSession:
         return _connected()
     spark = get().newSession()
     # A host's Spark may have others.
-    for name, value in ESSENTIAL.items():
+    for name, value in (ESSENTIAL | _suits_run).items():
         spark.conf.set(name, value)
     return spark
+
+
+def suited_to(size: int) -> dict[str, str]:
+    """The settings for a run that takes files of so many bytes; `fresh` sessions have them too."""
+    _suits_run.clear()
+    _suits_run.update(_COMPILED if size >= _MUCH else {})
+    return dict(_suits_run)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.project import Project
-from tidemark import landing, ledger
+from tidemark import landing, ledger, log
 
 pytestmark = pytest.mark.functional
 
@@ -288,3 +288,28 @@ def test_what_a_killed_creation_left_is_removed_and_no_table_is(
     session.remove_unborn_tables(project.spark)
     assert {folder.name for folder in there.iterdir()} & {"left", "killed"} == set()
     session.remove_unborn_tables(without_catalog)
+
+
+def test_the_models_of_a_large_run_are_compiled_as_its_landing_is(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark import session
+
+    def is_compiled(spark: SparkSession) -> bool:
+        return spark.conf.get("spark.sql.codegen.wholeStage") == "true"
+
+    project.add("sizes.t", COLUMNS, "id", loaded_at="2024-01-01")
+    during: list[bool] = []
+    append = log.append
+
+    def noted(*given: Any) -> None:
+        during.append(is_compiled(project.spark))
+        append(*given)
+
+    monkeypatch.setattr(log, "append", noted)
+    for name, rows in (("1", 3), ("2", 20_000), ("3", 3)):
+        text = "".join(f"I,{name}{n},abcdefgh\n" for n in range(rows))
+        project.land(f"sizes/t/2024010{name}-100000000.csv", text)
+        land(project)
+        assert during.pop() == is_compiled(session.fresh()) == (rows > 3)
+        assert not is_compiled(project.spark)

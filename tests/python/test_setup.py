@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import REPO
-from tidemark import class_archive, jars, java, paths, spark_line
+from tidemark import class_archive, jars, java, machine, paths, spark_line
 from tidemark.errors import SetupError
 
 
@@ -155,3 +155,28 @@ def test_a_lake_is_of_one_line_of_spark(
     monkeypatch.setattr(spark_line, "name", lambda: "4.1")
     with pytest.raises(SetupError, match=r"was made by Spark 3.5, and this is Spark 4.1"):
         spark_line.claim(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "cores", "memory"),
+    [
+        ({"cpu.max": "100000 100000\n", "memory.max": "1073741824\n"}, 1, 1 << 30),
+        ({"cpu.max": "50000 100000\n", "memory.max": "max\n"}, 1, None),
+        ({"cpu.max": "max 100000\n"}, None, None),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None, None),
+        ({"cpu/cpu.cfs_quota_us": "150000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1, None),
+        ({"memory/memory.limit_in_bytes": f"{1 << 30}\n"}, None, 1 << 30),
+        ({"memory/memory.limit_in_bytes": f"{(1 << 63) - 4096}\n"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_a_container_may_have_less_than_the_machine(
+    tmp_path: Path, files: dict[str, str], cores: int | None, memory: int | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert machine.cores(tmp_path) == (cores or machine.cores(tmp_path / "none"))
+    assert machine.memory(tmp_path) == (memory or machine.memory(tmp_path / "none"))
+    assert machine.cores(tmp_path / "none") >= 1
+    assert machine.memory(tmp_path / "none") > 1 << 30
