@@ -19,6 +19,9 @@ CHECKED := setup
 endif
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# Of a test's time, much is one thing waiting for another: two processes, each with a Spark of its own.
+TESTERS ?= 2
+SHARED := --numprocesses $(TESTERS) --dist loadgroup --no-loadscope-reorder
 # What `make test-core` runs: a few minutes that touch most of what Spark does here.
 CORE := $(addprefix tests/, python $(addprefix functional/test_, convergence.py drift.py snapshots.py \
   landing.py::test_bad_rows_are_dead_letters_and_the_good_ones_land \
@@ -70,13 +73,13 @@ lint: setup ## Check style and types: SQL, Python, YAML
 	@TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1 models tests/singular
 
 test: $(CHECKED) $(VENV)/glue-ready ## Lint, then the tests that protect users most
-	@$(PYTEST) -m 'not slow'
+	@$(PYTEST) $(SHARED) -m 'not slow'
 
 test-core: setup ## A few minutes of them; CI's share on Spark 3.5
 	@TIDEMARK_CASES=20 TIDEMARK_BATCHES=2 $(PYTEST) -m 'not slow' $(CORE)
 
 test-all: $(CHECKED) $(VENV)/glue-ready ## All tests, the slow ones included
-	@TIDEMARK_CASES=3000 $(PYTEST)
+	@TIDEMARK_CASES=3000 $(PYTEST) $(SHARED)
 
 bench: setup ## Measure against a hand-written Spark job, side by side
 	@$(BIN)/python -m bench

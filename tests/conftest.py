@@ -1,4 +1,7 @@
-"""One Spark, one lake for the whole test run; each test brings a project of its own."""
+"""One Spark, one lake for the whole test run; each test brings a project of its own.
+
+Where pytest has several processes, each of them has a Spark and a lake.
+"""
 
 import os
 import shutil
@@ -18,11 +21,31 @@ from tests import aws_server, s3_server  # noqa: E402
 from tests.free_port import free_port  # noqa: E402
 from tests.project import REPO, Project  # noqa: E402
 
+# The longest first, so that no process is left with one of them when the others are done.
+_LONGEST = ("scenarios", "domains", "convergence", "runs", "thrift", "full_loads", "landings")
+# They work in the repository's own folder, where dbt keeps files: one process takes them all.
+_IN_OUR_FOLDER = ("s3_warehouse", "domains", "demo", "cluster", "glue", "killed")
 
-@pytest.fixture(scope="session", autouse=True)
-def _remove_the_lake() -> Iterator[None]:
-    yield
+
+def pytest_unconfigure() -> None:
+    # Of the process that shares tests out, too.
     shutil.rmtree(LAKE, ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What several processes share out among them: modules, whose fixtures are built once."""
+    if not hasattr(config, "workerinput"):
+        return
+    places: dict[str, int] = {}
+    group_of: dict[pytest.Item, str] = {}
+    for item in items:
+        name = item.path.stem.removeprefix("test_")
+        group_of[item] = "our folder" if name in _IN_OUR_FOLDER else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group_of[item]))
+        place = _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
+        places[group_of[item]] = min(place, places.get(group_of[item], place))
+    items.sort(key=lambda item: places[group_of[item]])
 
 
 @pytest.fixture(scope="session")

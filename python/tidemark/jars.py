@@ -1,9 +1,10 @@
 """Jars beside PySpark's: fetched once with the Ivy it carries, checked, then only looked up.
 
 Run as `python -m tidemark.jars` to fetch what the session needs into the cache: what jars.lock
-names, and jars-s3.lock too when files or tables are on S3 or `s3` is an argument. `tidemark
-thrift start` fetches what jars-thrift.lock names. The installed PySpark decides whose lock files
-they are (tidemark.spark_line).
+names, and jars-s3.lock too when files or tables are on S3 or `s3` is an argument. It then makes
+what lets Spark start faster with them (tidemark.class_archive). `tidemark thrift start` fetches
+what jars-thrift.lock names. The installed PySpark decides whose lock files they are
+(tidemark.spark_line).
 """
 
 import hashlib
@@ -152,9 +153,13 @@ def _admit(fetched: Path, target: Path, jar: Jar, log: str) -> None:
 
 
 if __name__ == "__main__":
+    from tidemark import class_archive
+
     try:
-        install()
-        if sys.argv[1:] == ["s3"]:
-            install([paths.project_dir() / spark_line.lock_folder() / S3_LOCK])
+        wanted = session_locks()
+        if sys.argv[1:] == ["s3"] and not s3.is_used():
+            wanted.append(wanted[0].with_name(S3_LOCK))
+        install(wanted)
+        class_archive.make(wanted)
     except TidemarkError as error:
         sys.exit(f"tidemark: {error}")

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 NEEDED = 17
@@ -17,14 +18,25 @@ def problem() -> str | None:
             f"Java was not found: install Java {NEEDED} or newer (on Debian: `apt-get install "
             f"openjdk-{NEEDED}-jre-headless`), or point JAVA_HOME at it."
         )
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    quoted = answer.stderr.split('"')
+    quoted = version().split('"')
     major = quoted[1].split(".")[0].split("-")[0] if len(quoted) > 1 else "unreadable"
     if not major.isdigit() or int(major) < NEEDED:
         return (
             f"Java {NEEDED} or newer is needed, and {java} is version {major}: install a newer one."
         )
     return None
+
+
+def version() -> str:
+    """What `java -version` says; '' without Java."""
+    java = command()
+    return _version(java) if java else ""
+
+
+@cache
+def _version(java: str) -> str:
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return done.stderr
 
 
 def command() -> str | None:

@@ -39,15 +39,9 @@ from tidemark.storage import LandingFolder
 
 # Files of more bytes come by lines, so that neither Java nor Python must hold one as a whole.
 LARGE = 64 << 20
-# With so many bytes together, compiled queries are faster (3 times at 100 MB), in spite of the time
-# that compiling takes: profiles/spark-defaults.conf has it switched off for small loads. And lines
-# may be long: fewer go to a Python worker at once.
+# With so many bytes together, lines may be long: fewer go to a Python worker at once.
 _MUCH = 16 << 20
-_FOR_MUCH = {
-    "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
-}
+_FOR_MUCH = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1000"}
 _PACKED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst")
 
 
@@ -97,7 +91,8 @@ def land(
                 landed.failure = session.readable(error)
             landed.seconds = time.monotonic() - started_at
 
-        with session.settings_during(spark, _FOR_MUCH if sum(sizes) > _MUCH else {}):
+        suited = session.suited_to(sum(sizes)) | (_FOR_MUCH if sum(sizes) > _MUCH else {})
+        with session.settings_during(spark, suited):
             started = [side_by_side.submit(carry_out, *each) for each in todo]
             try:
                 for table in started:

@@ -117,8 +117,7 @@ def _is_none_of(versions: Iterable[tuple[str, int, datetime]]) -> str:
     """A condition that a listing answers: the file is none of these URIs with size and time."""
     at = "unix_micros(_metadata.file_modification_time)"
     known = "', '".join(
-        f"{uri} {size} {_micros(modified)}".replace("'", "%27")
-        for uri, size, modified in versions
+        f"{uri} {size} {_micros(modified)}".replace("'", "%27") for uri, size, modified in versions
     )
     uri = "replace(_metadata.file_path, chr(39), '%27')"
     return f"concat_ws(' ', {uri}, _metadata.file_size, {at}) not in ('{known}')"

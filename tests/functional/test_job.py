@@ -77,7 +77,6 @@ class Job:
         settings = {
             **session.settings(),
             "spark.log.level": "WARN",
-            "spark.jars": "",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName="
             f"{self.folder}/metastore;create=true",

@@ -4,14 +4,16 @@ import gzip
 import io
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.project import Project
-from tidemark import landing, ledger
+from tidemark import landing, ledger, log
 from tidemark.landed import Landed
 
 pytestmark = pytest.mark.functional
@@ -245,7 +247,9 @@ def test_files_that_vanish_delete_nothing(project: Project, policy: str) -> None
     assert len(project.rows(f"log_{source}.t", ["id"])) == 2 + landed.rows
 
 
-def test_what_a_killed_creation_left_is_removed_and_no_table_is(project: Project) -> None:
+def test_what_a_killed_creation_left_is_removed_and_no_table_is(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.conftest import LAKE
     from tidemark import session
 
@@ -271,3 +275,42 @@ def test_what_a_killed_creation_left_is_removed_and_no_table_is(project: Project
     sql("create table unborn.committed (id int) using delta")
     assert project.rows("unborn.other", ["id"]) == [(1,)]
     assert project.rows("unborn.delta", ["id"]) == project.rows("unborn.other_name", ["id"]) == []
+    # A start after one that found nothing asks the catalog for new folders alone.
+    there = shutil.copytree(schema, tmp_path / "lake/warehouse/unborn.db")
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "lake"))
+    session.remove_unborn_tables(project.spark)
+    without_catalog = cast(SparkSession, None)
+    session.remove_unborn_tables(without_catalog)
+    for name in ("left", "killed"):
+        # `left` was dropped, and killed when it was created again.
+        shutil.rmtree(there / name, ignore_errors=True)
+        shutil.copytree(there / "delta", there / name)
+    sql("drop table unborn.left")
+    session.remove_unborn_tables(project.spark)
+    assert {folder.name for folder in there.iterdir()} & {"left", "killed"} == set()
+    session.remove_unborn_tables(without_catalog)
+
+
+def test_the_models_of_a_large_run_are_compiled_as_its_landing_is(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark import session
+
+    def is_compiled(spark: SparkSession) -> bool:
+        return spark.conf.get("spark.sql.codegen.wholeStage") == "true"
+
+    project.add("sizes.t", COLUMNS, "id", loaded_at="2024-01-01")
+    during: list[bool] = []
+    append = log.append
+
+    def noted(*given: Any) -> None:
+        during.append(is_compiled(project.spark))
+        append(*given)
+
+    monkeypatch.setattr(log, "append", noted)
+    for name, rows in (("1", 3), ("2", 20_000), ("3", 3)):
+        text = "".join(f"I,{name}{n},abcdefgh\n" for n in range(rows))
+        project.land(f"sizes/t/2024010{name}-100000000.csv", text)
+        land(project)
+        assert during.pop() == is_compiled(session.fresh()) == (rows > 3)
+        assert not is_compiled(project.spark)

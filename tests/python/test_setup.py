@@ -1,6 +1,7 @@
 """Java and jars: what set-up asks of a machine, and what it refuses."""
 
 import hashlib
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import REPO
-from tidemark import jars, spark_line
+from tidemark import class_archive, jars, java, machine, paths, spark_line
 from tidemark.errors import SetupError
 
 
@@ -90,6 +91,52 @@ def test_an_unreachable_repository_is_said_so(
         jars.install()
 
 
+@pytest.fixture
+def archive(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the archive belongs for Spark with the one jar."""
+    lock(monkeypatch, tmp_path, b"a jar")
+    jars.install()
+    return class_archive.file(jars.session_locks())
+
+
+def test_an_archive_is_of_these_jars_and_this_java(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert archive.parent == archive.parents[1] / "cache"
+    assert class_archive.java_options() == ""
+    archive.touch()
+    assert str(archive) in class_archive.java_options()
+    (archive.parent / "thing-1.0.jar").write_bytes(b"changed")
+    assert class_archive.java_options() == ""
+    (archive.parent / "thing-1.0.jar").unlink()
+    (archive.parent / "thing-1.0.jar").write_bytes(b"a jar")
+    monkeypatch.setattr(java, "version", lambda: 'openjdk version "99"')
+    assert class_archive.java_options() == ""
+
+
+def test_java_does_without_an_archive_that_it_cannot_take(archive: Path) -> None:
+    archive.write_text("no archive")
+    options = shlex.split(class_archive.java_options())
+    started = subprocess.run(
+        [jars.require_java(), *options, "-version"], capture_output=True, text=True, check=False
+    )
+    assert started.returncode == 0
+    assert started.stdout == ""
+
+
+def test_set_up_goes_on_when_there_can_be_no_archive(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    class_archive.make(jars.session_locks())
+    assert "Spark starts more slowly: Java wrote nothing" in capsys.readouterr().err
+    monkeypatch.setattr(paths, "jar_dir", lambda: Path("/proc/none"))
+    monkeypatch.setattr(jars, "installed_jars", lambda locks: [])
+    class_archive.make(jars.session_locks())
+    assert "Spark starts more slowly" in capsys.readouterr().err
+    assert not [*archive.parent.glob("*.jsa")]
+
+
 @pytest.mark.parametrize(("note", "metastore"), [("3.5", True), (None, True), (None, False)])
 def test_a_lake_is_of_one_line_of_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: str | None, metastore: bool
@@ -108,3 +155,28 @@ def test_a_lake_is_of_one_line_of_spark(
     monkeypatch.setattr(spark_line, "name", lambda: "4.1")
     with pytest.raises(SetupError, match=r"was made by Spark 3.5, and this is Spark 4.1"):
         spark_line.claim(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "cores", "memory"),
+    [
+        ({"cpu.max": "100000 100000\n", "memory.max": "1073741824\n"}, 1, 1 << 30),
+        ({"cpu.max": "50000 100000\n", "memory.max": "max\n"}, 1, None),
+        ({"cpu.max": "max 100000\n"}, None, None),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None, None),
+        ({"cpu/cpu.cfs_quota_us": "150000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1, None),
+        ({"memory/memory.limit_in_bytes": f"{1 << 30}\n"}, None, 1 << 30),
+        ({"memory/memory.limit_in_bytes": f"{(1 << 63) - 4096}\n"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_a_container_may_have_less_than_the_machine(
+    tmp_path: Path, files: dict[str, str], cores: int | None, memory: int | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert machine.cores(tmp_path) == (cores or machine.cores(tmp_path / "none"))
+    assert machine.memory(tmp_path) == (memory or machine.memory(tmp_path / "none"))
+    assert machine.cores(tmp_path / "none") >= 1
+    assert machine.memory(tmp_path / "none") > 1 << 30

@@ -209,8 +209,6 @@ def _spark_command(
     ports: Ports, master: str, class_path: Sequence[Path], password: Path, more: Sequence[str]
 ) -> list[str]:
     settings = session.settings()
-    # With Connect, jars that are added later are not seen by every statement of Thrift's.
-    del settings["spark.jars"]
     del settings["spark.hadoop.javax.jdo.option.ConnectionURL"]
     joined = os.pathsep.join(map(str, class_path))
     settings |= {
