@@ -42,7 +42,7 @@ _OF_DBT = (".sql", ".yml", ".yaml", ".md", ".csv")
 # What the package imports. A job brings no PySpark: it would take the place of the host's.
 _MODULES = (
     *("dbt-core", "dbt-spark[PyHive]", "pandas", "pyarrow", "fastavro", "cramjam", "boto3"),
-    *("pyyaml", "tabulate", "tqdm"),
+    *("pyyaml", "tabulate", "tqdm", "deltalake"),
 )
 _NEVER = ("pyspark", "delta-spark")
 
