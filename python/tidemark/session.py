@@ -249,6 +249,9 @@ def _start() -> SparkSession:
     spark_line.claim(paths.lake_dir())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if os.environ.get("LC_ALL") in ("C", "POSIX"):
+        # Java would find no file whose name is not ASCII; Python takes this for UTF-8 anyway.
+        os.environ["LC_ALL"] = "C.UTF-8"
     # PySpark prints each analysis error as a JSON line, beside the exception that carries it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("tidemark").enableHiveSupport()

@@ -39,13 +39,7 @@ def test_objects_land_once_whatever_their_names(
     monkeypatch.setattr(landing, "LARGE", 20)
     project.add("s3odd.t", COLUMNS, "id", format="extract", max_deleted_share=1)
     names = ["a b.csv", "ünï.csv", "100%.csv", "per%20cent.csv", "k=v+1.csv", "[x]{1}*?.csv"]
-    names += [
-        "back\\slash.csv",
-        "quote'\".csv",
-        "right\u202e.csv",
-        "line\nend.csv",
-        "esc\x1b[2J.csv",
-    ]
+    names += ["back\\slash.csv", "quote'\".csv", "right\u202e.csv", "line\nend.csv"]
     for number, name in enumerate(names):
         text = "x" * (1 + number % 2 * 20)
         server.put(f"odd/land/s3odd/t/day/{name}", f"id,name\n{number},{text}\n")
