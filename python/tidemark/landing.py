@@ -135,7 +135,12 @@ def land(
     newest_known = ledger.newest_changes(spark)
     # Most of a small load is waiting for one step after the other: tables go side by side.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as side_by_side:
-        list(side_by_side.map(lambda feed: log.create(spark, feed), log.missing(spark, feeds)))
+        missing = log.missing(spark, feeds)
+        list(
+            side_by_side.map(
+                lambda feed: log.make_ready(spark, feed, is_missing=feed in missing), feeds
+            )
+        )
         found = list(side_by_side.map(lambda feed: _listed(root, feed, book), feeds))
         work = [_plan(feed, listed, book) for feed, listed in zip(feeds, found, strict=True)]
         new = [(landed.feed, plan) for landed, plans in work for plan in plans if plan.is_new]
