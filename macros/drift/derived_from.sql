@@ -5,8 +5,13 @@
     The comment that this leaves in the compiled SQL becomes a property of the
     table when dbt creates it: see overrides/spark__tblproperties_clause.sql.
 #}
-{%- macro derived_from(feed, settings={}) -%}
+{%- macro derived_from(feed, settings={}, changes=none, names={}) -%}
     {%- set now = _derivation(feed, settings) -%}
+    {%- if names -%}
+        {%- for name in feed.key if feed.columns[name].startswith('timestamp') -%}
+            {%- do now.update({'times in version keys': 'microseconds'}) -%}
+        {%- endfor -%}
+    {%- endif -%}
     {%- if execute and is_incremental() -%}
         {%- set known = _known_derivation(this) -%}
         {%- set drifted = [] -%}
@@ -21,8 +26,12 @@
             {%- elif name == 'columns left out' -%}
                 {#- A column that the table never had is not missed. -#}
                 {%- set was, is = was or [], is | select('in', (was or []) + there) | list -%}
+            {%- elif name == 'times in version keys' -%}
+                {%- set was = 'milliseconds, by an older Tidemark' if _cuts_times(changes, feed, names) else is -%}
             {%- endif -%}
-            {%- if was != is -%}
+            {#- Spark does not tell names by their letter case. -#}
+            {%- set same = was == is or (was is string and is is string and was | lower == is | lower) -%}
+            {%- if not same -%}
                 {%- do drifted.append(name ~ ' was ' ~ _as_text(was) ~ ' and is now ' ~ _as_text(is)) -%}
             {%- endif -%}
         {%- endfor -%}
@@ -31,7 +40,11 @@
                 this ~ " was built otherwise: " ~ drifted | join('; ') ~ ". Rows that are there would "
                 ~ "not fit those to come, so nothing was written. Take the change back, or derive the "
                 ~ "table anew from its log: dbt build --full-refresh --select " ~ model.name
-                ~ " (versions keep their keys as long as the table's key is the same)."
+                ~ (
+                    " (only versions of keys below a millisecond get other version keys)."
+                    if 'times in version keys was' in drifted | last
+                    else " (versions keep their keys as long as the table's key is the same)."
+                )
             ) -%}
         {%- endif -%}
     {%- endif -%}
@@ -84,6 +97,41 @@
         {%- endif -%}
     {%- endfor -%}
     {%- do return([before, after]) -%}
+{%- endmacro -%}
+
+
+{#
+    Whether the version keys of a history cut the times in its key to milliseconds, so that two
+    keys can share one, and a row may have taken the other's place: a key below a millisecond
+    landed, and has no version with the key that `version_key` gives.
+#}
+{%- macro _cuts_times(changes, feed, names) -%}
+    {%- set key = feed.key | join(', ') -%}
+    {%- set finer = [] -%}
+    {%- for name in feed.key if feed.columns[name].startswith('timestamp') -%}
+        {%- do finer.append("date_trunc('millisecond', " ~ name ~ ") <> " ~ name) -%}
+    {%- endfor -%}
+    {%- set lacking -%}
+        select 1
+
+        from (
+            select distinct {{ key }}
+            from {{ changes }}
+            where
+                not _is_delete
+                and ({{ finer | join(' or ') }})
+                and _load_id <= (select max(_load_id) from {{ this }})
+        )
+
+        left anti join (
+            select {{ key }}
+            from {{ this }}
+            where {{ names.version_key }} = {{ version_key(feed, names.valid_from, names.known_from) }}
+        ) using ({{ key }})
+
+        limit 1
+    {%- endset -%}
+    {%- do return(run_query(lacking).rows | length > 0) -%}
 {%- endmacro -%}
 
 

@@ -41,33 +41,35 @@
         ) -%}
     {%- endif -%}
 
-    {%- set key = _as_list(settings.key) -%}
-    {%- set sequence = _as_list(settings.get('sequence')) -%}
+    {%- set in_log = _columns_of_log(source_table) -%}
+    {%- set key = _spelled(settings.key, in_log) -%}
+    {%- set sequence = _spelled(settings.get('sequence'), {}) -%}
     {#- Debezium's default: the place in the source's log, or in Kafka, which landing writes down. -#}
     {%- set is_placed = settings.format == 'debezium' and (not sequence or sequence[0] in ('source', 'offset')) -%}
     {#- A record of Kafka may tell of an old change anew: which topic it is of, its file's time says. -#}
     {%- set epoch_at = '_file_at' if is_placed and sequence[:1] == ['offset'] else '_changed_at' -%}
-    {%- set sequence = [] if is_placed else sequence -%}
+    {%- set sequence = [] if is_placed else _spelled(sequence, in_log) -%}
     {%- set epochs = settings.get('epochs') or [] -%}
     {#- YAML makes dates of texts. -#}
     {%- set epochs = [epochs] if epochs is string or epochs is not iterable else epochs -%}
-    {%- set included = _as_list(settings.get('include_columns')) -%}
-    {%- set excluded = _as_list(settings.get('exclude_columns')) + _as_list(settings.get('changed_columns')) -%}
+    {%- set included = _spelled(settings.get('include_columns'), in_log) -%}
+    {%- set changed_columns = _spelled(settings.get('changed_columns'), in_log) -%}
+    {%- set excluded = _spelled(settings.get('exclude_columns'), in_log) + changed_columns -%}
     {%- set columns = {} -%}
     {%- set kept = {} -%}
     {%- for column in source_table.columns.values() -%}
         {%- set type = (column.data_type or 'string') | lower -%}
-        {%- do columns.update({column.name: type}) -%}
-        {%- if column.name in key
-            or (column.name not in excluded and (not included or column.name in included)) -%}
-            {%- do kept.update({column.name: type}) -%}
+        {%- set name = _spelled(column.name, in_log)[0] -%}
+        {%- do columns.update({name: type}) -%}
+        {%- if name in key or (name not in excluded and (not included or name in included)) -%}
+            {%- do kept.update({name: type}) -%}
         {%- endif -%}
     {%- endfor -%}
 
     {%- if not included -%}
-        {%- for name, type in _columns_found_in_files(source_table).items() if name not in columns -%}
-            {%- do columns.update({name: type}) -%}
-            {%- if name not in excluded -%}{%- do kept.update({name: type}) -%}{%- endif -%}
+        {%- for column in in_log.values() if column.name not in columns -%}
+            {%- do columns.update({column.name: column.type}) -%}
+            {%- if column.name not in excluded -%}{%- do kept.update({column.name: column.type}) -%}{%- endif -%}
         {%- endfor -%}
     {%- endif -%}
 
@@ -83,7 +85,7 @@
         'epoch_at': epoch_at,
         'columns': columns,
         'kept': kept,
-        'partial': _partial_rows(settings, columns, key, sequence),
+        'partial': _partial_rows(settings, columns, key + sequence, in_log),
         'has_generations': settings.format == 'dms' and sequence | length > 0,
     }) -%}
 
@@ -94,14 +96,15 @@
     For each column that an update may leave out, the SQL condition by which it
     does; empty for a feed whose updates are whole rows.
 #}
-{%- macro _partial_rows(settings, columns, key, sequence) -%}
-    {%- set ignore_null = settings.get('ignore_null_updates') or [] -%}
+{%- macro _partial_rows(settings, columns, whole, in_log) -%}
+    {%- set ignores_all = settings.get('ignore_null_updates') is sameas true -%}
+    {%- set ignored = [] if ignores_all else _spelled(settings.get('ignore_null_updates'), in_log) -%}
     {%- set unavailable = settings.get('unavailable_value') -%}
-    {%- set changed_columns = settings.get('changed_columns') -%}
+    {%- set changed_columns = (_spelled(settings.get('changed_columns'), in_log) or [none])[0] -%}
     {%- set partial = {} -%}
-    {%- for name in columns if name not in key + sequence + [changed_columns] -%}
+    {%- for name in columns if name not in whole + [changed_columns] -%}
         {%- set conditions = [] -%}
-        {%- if ignore_null is sameas true or name in _as_list(ignore_null) -%}
+        {%- if ignores_all or name in ignored -%}
             {%- do conditions.append("`" ~ name ~ "` is null") -%}
         {%- endif -%}
         {%- if unavailable -%}
@@ -122,22 +125,44 @@
 
 
 {#
-    Columns that files brought without being declared: landing added them to the
-    log, and wrote their types into the columns' comments.
+    The columns of the feed's log besides our own, by their name in lower case: the name that the
+    log has, and the type of one that is not declared. Such a column was found in a file, and
+    landing wrote its type into the column's comment; or it was declared once, and its last type
+    stands in a property of the log.
 #}
-{%- macro _columns_found_in_files(source_table) -%}
+{%- macro _columns_of_log(source_table) -%}
     {%- set log = load_relation(api.Relation.create(
         schema=source_table.schema, identifier=source_table.identifier
     )) -%}
     {%- set found = {} -%}
     {%- set mark = 'Found in a file, not declared; data_type ' -%}
-    {%- for column in (run_query('describe table ' ~ log).rows if log else []) if (column[2] or '').startswith(mark) -%}
-        {%- do found.update({column[0]: column[2][mark | length:]}) -%}
+    {%- for column in (run_query('describe table ' ~ log).rows if log else [])
+        if (column[0] or '#')[0] not in '#_' and column[0] != 'Part 0' -%}
+        {%- set is_found = (column[2] or '').startswith(mark) -%}
+        {%- do found.update({column[0] | lower: {
+            'name': column[0], 'type': column[2][mark | length:] if is_found else 'string',
+        }}) -%}
     {%- endfor -%}
+    {%- set declared = source_table.columns.keys() | map('lower') | list -%}
+    {%- if found.keys() | reject('in', declared) | list -%}
+        {%- for row in run_query('show tblproperties ' ~ log).rows if row[0] == 'tidemark.declared_columns' -%}
+            {%- for name, type in fromjson(row[1]).items() if name | lower in found -%}
+                {%- do found[name | lower].update({'type': type}) -%}
+            {%- endfor -%}
+        {%- endfor -%}
+    {%- endif -%}
     {%- do return(found) -%}
 {%- endmacro -%}
 
 
-{%- macro _as_list(value) -%}
-    {%- do return([value] if value is string else (value or []) | list) -%}
+{#-
+    One name or several, as a list, in the letter case of the log: tables keep the names that they
+    were made with, and Spark does not tell them apart.
+-#}
+{%- macro _spelled(names, in_log) -%}
+    {%- set spelled = [] -%}
+    {%- for name in ([names] if names is string else names or []) -%}
+        {%- do spelled.append(in_log[name | lower].name if name | lower in in_log else name) -%}
+    {%- endfor -%}
+    {%- do return(spelled) -%}
 {%- endmacro -%}

@@ -24,7 +24,7 @@
 {%- do require_unique_key([shape.names.version_key]) -%}
 {#- What was known when is in the loads; and a deletion's row has no values to go on from. -#}
 {%- set can_go_on = not bitemporal and not (show_deletes and feed.partial) -%}
-{{ derived_from(feed, shape.settings) }}
+{{ derived_from(feed, shape.settings, changes, shape.names) }}
 {{ history_rows(
     changes,
     feed,

@@ -252,7 +252,7 @@ versions as (
 shaped as (
 
     select
-        {{ version_key(feed.key, 'valid_from', 'known_from' if shape.bitemporal else none) }}
+        {{ version_key(feed, 'valid_from', 'known_from' if shape.bitemporal else none) }}
             as {{ shape.names.version_key }},
         {%- for name in feed.kept %}
         `{{ name }}`,

@@ -11,14 +11,15 @@
             "A history takes `tracked` or `untracked`, not both."
         ) -%}
     {%- endif -%}
-    {%- for name in (tracked or []) + (untracked or []) if execute and name not in feed.kept -%}
+    {%- set kept = feed.kept.keys() | map('lower') | list -%}
+    {%- for name in (tracked or []) + (untracked or []) if execute and name | lower not in kept -%}
         {%- do exceptions.raise_compiler_error(
             "The " ~ ('tracked' if tracked else 'untracked') ~ " column " ~ name
             ~ " is not in the feed's tables. Their columns are " ~ feed.kept.keys() | join(', ') ~ "."
         ) -%}
     {%- endfor -%}
     {%- set tracked_columns = [] -%}
-    {%- for name in tracked or feed.kept.keys() if name not in (untracked or []) -%}
+    {%- for name in tracked or feed.kept.keys() if name | lower not in (untracked or []) | map('lower') | list -%}
         {%- do tracked_columns.append(name) -%}
     {%- endfor -%}
 
@@ -35,7 +36,7 @@
             ~ names.keys() | join(', ') ~ "."
         ) -%}
     {%- endfor -%}
-    {%- for name in names.values() if name in feed.kept -%}
+    {%- for name in names.values() if name | lower in kept -%}
         {%- do exceptions.raise_compiler_error(
             "column_names: the feed has a column " ~ name ~ " already; choose another name."
         ) -%}

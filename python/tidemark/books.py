@@ -78,6 +78,9 @@ class Books(Protocol):
     def newest_load(self, feed: "Feed") -> int:
         """The newest load that the feed's change log has, 0 when it has none."""
 
+    def properties(self, table: str) -> dict[str, str]:
+        """The properties of a table of the lake."""
+
 
 def without_spark() -> Books | None:
     """The tables when they are there and this process reaches their files, else None."""
@@ -225,6 +228,11 @@ class _Files:
             return 0
         return self._open(feed.log).transaction_version(transaction(feed)) or 0
 
+    def properties(self, table: str) -> dict[str, str]:
+        if not _is_table(place(table)):
+            return {}
+        return dict(self._open(table).metadata().configuration)
+
     def _open(self, table: str) -> Any:
         from deltalake import DeltaTable
 
@@ -287,6 +295,10 @@ class _Spark:
                 "id"
             ]
         )
+
+    def properties(self, table: str) -> dict[str, str]:
+        found = self.spark.sql(f"show tblproperties {table}").collect()
+        return {row["key"]: row["value"] for row in found}
 
     def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
         names = _schema(table).names

@@ -69,7 +69,7 @@ def land(
     feeds = list(feeds)
     # Most of a small load is waiting for one step after the other: tables go side by side.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as side_by_side:
-        without_log = _create_logs(spark, feeds, side_by_side)
+        without_log = _make_logs_ready(spark, own, feeds, side_by_side)
         found = list(side_by_side.map(lambda feed: planning.listed(root, feed, own), feeds))
         work, book = planning.plan(own, feeds, found)
         for landed, _ in work:
@@ -106,28 +106,27 @@ def land(
     return [landed for landed, _ in work]
 
 
-def _create_logs(
-    spark: SparkSession, feeds: Iterable[Feed], side_by_side: ThreadPoolExecutor
+def _make_logs_ready(
+    spark: SparkSession, own: books.Books, feeds: Iterable[Feed], side_by_side: ThreadPoolExecutor
 ) -> dict[str, str]:
-    """Create the logs that are missing; gives why some could not be created, by table."""
+    """Create the logs, and columns of theirs, that are missing; gives the failures, by table."""
     failures: dict[str, str] = {}
-
-    def of_schema(schema: str) -> list[Feed]:
-        of_it = [feed for feed in feeds if feed.schema == schema]
+    missing: set[str] = set()
+    for schema in sorted({feed.schema for feed in feeds}):
+        of_schema = [feed for feed in feeds if feed.schema == schema]
         try:
-            return log.missing(spark, of_it)
+            missing |= {feed.name for feed in log.missing(spark, of_schema)}
         except Exception as error:  # one schema's trouble is not the others'
-            failures.update({feed.name: session.readable(error) for feed in of_it})
-            return []
+            failures.update({feed.name: session.readable(error) for feed in of_schema})
 
-    def create(feed: Feed) -> None:
+    def make_ready(feed: Feed) -> None:
         try:
-            log.create(spark, feed)
+            if feed.name not in failures:
+                log.make_ready(spark, own, feed, is_missing=feed.name in missing)
         except Exception as error:  # nor one table's
             failures[feed.name] = session.readable(error)
 
-    missing = [feed for schema in sorted({f.schema for f in feeds}) for feed in of_schema(schema)]
-    list(side_by_side.map(create, missing))
+    list(side_by_side.map(make_ready, feeds))
     return failures
 
 

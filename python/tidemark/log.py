@@ -1,5 +1,6 @@
 """The change logs: one Delta table a feed, with every change that arrived, as text."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -27,6 +28,9 @@ COLUMNS = {
 }
 # The comment of a column that a file brought, and no declaration named.
 _FOUND = "Found in a file, not declared; data_type "
+# The property with every column that was ever declared, and its last type: a column that the YAML
+# has no longer stays in the tables.
+_DECLARED = "tidemark.declared_columns"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -41,23 +45,59 @@ def missing(spark: SparkSession, feeds: Iterable[Feed]) -> list[Feed]:
     return [feed for feed in feeds if (feed.schema, feed.table.lower()) not in there]
 
 
+def make_ready(spark: SparkSession, own: books.Books, feed: Feed, *, is_missing: bool) -> None:
+    """Create a feed's log, or give it the columns that are declared since."""
+    if is_missing:
+        create(spark, feed)
+        return
+    known = _ever_declared(own, feed)
+    now = {column.name: column.type for column in feed.columns}
+    if now.items() <= known.items():
+        return
+    there = {name.lower() for name in spark.table(feed.log).columns}
+    added = [f"`{name}` string" for name in now if name.lower() not in there]
+    if added:
+        spark.sql(f"alter table {feed.log} add columns ({', '.join(added)})")
+    names = {name.lower() for name in now}
+    gone = {name: known[name] for name in known if name.lower() not in names}
+    spark.sql(f"alter table {feed.log} set {_declares(gone | now)}")
+
+
+def _declares(types: dict[str, str]) -> str:
+    return f"tblproperties ('{_DECLARED}' = '{json.dumps(types, ensure_ascii=False)}')"
+
+
+def _ever_declared(own: books.Books, feed: Feed) -> dict[str, str]:
+    return dict(json.loads(own.properties(feed.log).get(_DECLARED, "{}")))
+
+
 def create(spark: SparkSession, feed: Feed) -> None:
     """Create a feed's log."""
+    declares = _declares({column.name: column.type for column in feed.columns})
     own = [f"{name} {data_type}" for name, data_type in COLUMNS.items()]
     columns = ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
     # Deletes in files of their own: they are a table's tombstones, and looked up as such.
-    session.create_table(spark, feed.log, columns, "partitioned by (_is_delete)")
+    session.create_table(spark, feed.log, columns, f"partitioned by (_is_delete) {declares}")
 
 
 def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
-    """The feed with the columns that its log has from files, besides those that are declared."""
-    declared = {name.lower() for name in feed.column_names}
-    found = [
-        Column(column.name, column.metadata["comment"].removeprefix(_FOUND), False)
-        for column in spark.table(feed.log).schema
-        if column.name.lower() not in declared
-        and column.metadata.get("comment", "").startswith(_FOUND)
-    ]
+    """The feed with the columns that its log has besides those that are declared.
+
+    Files brought them, or they were declared once; a feed that refuses new columns refuses these.
+    """
+    declared = {name.lower() for name in (*COLUMNS, *feed.column_names)}
+    others = [each for each in spark.table(feed.log).schema if each.name.lower() not in declared]
+    if not others:
+        return feed
+    own = books.of(spark)
+    once = {name.lower(): each for name, each in _ever_declared(own, feed).items()}
+    found = []
+    for column in others:
+        comment = column.metadata.get("comment", "")
+        is_found = comment.startswith(_FOUND)
+        told = comment.removeprefix(_FOUND) if is_found else "string"
+        if is_found or feed.new_columns == "add":
+            found.append(Column(column.name, once.get(column.name.lower(), told), False))
     return replace(feed, columns=(*feed.columns, *found))
 
 

@@ -1,5 +1,6 @@
 """A table that was derived by something else is not written to: its rows would not fit."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +14,23 @@ COLUMNS = {"id": "int", "part": "int", "name": "string", "seq": "int"}
 FEED = {"sequence": "seq", "timestamp_column": "ts"}
 YAML = "models/staging/drift/_drift__sources.yml"
 DRIFTED = ("keys", "clock", "narrow", "sparse", "tracked")
+# Whose columns come and go; files of `kept` still bring the one that is no longer declared.
+RESHAPED = ("wider", "dropped", "kept", "renamed", "cased")
+# A history's version keys cut times once: `instant` has a key below a millisecond.
+TIMED = {"instant": "2024-01-01 00:00:00.000001", "exact": "2024-01-01 00:00:00.001"}
+HEADER = "Op,ts,id,part,name,seq\n"
 
 
 def declare(project: Project) -> None:
-    for table in (*DRIFTED, "wider"):
-        project.add(f"drift.{table}", COLUMNS, "id", **FEED)
-        project.land(f"drift/{table}/20240101-000000000.csv", "I,2024-01-01 00:00:01,1,1,a,1\n")
+    for table in (*DRIFTED, *RESHAPED, "added"):
+        header = {"header": "all"} if table == "kept" else {}
+        project.add(f"drift.{table}", COLUMNS, "id", **FEED, **header)
+        lines = (HEADER if header else "") + "I,2024-01-01 00:00:01,1,1,a,1\n"
+        project.land(f"drift/{table}/20240101-000000000.csv", lines)
+    for table, at in TIMED.items():
+        project.add(f"drift.{table}", {"at": "timestamp", **COLUMNS}, ["id", "at"], **FEED)
+        line = f"I,2024-01-01 00:00:01,{at},1,1,a,1\n"
+        project.land(f"drift/{table}/20240101-000000000.csv", line)
 
 
 def edit(project: Project, path: str, table: str, before: str, after: str) -> None:
@@ -39,6 +51,7 @@ def drifted(module_project: Callable[[], Project]) -> tuple[Project, dict[str, s
     project = module_project()
     declare(project)
     project.build()
+    _as_an_older_tidemark_built_it(project)
     edit(project, YAML, "keys", "key: id", "key: [id, part]")
     edit(project, YAML, "clock", typed("seq", "int"), typed("seq", "bigint"))
     edit(project, YAML, "narrow", "key: id", "key: id\n              exclude_columns: name")
@@ -46,18 +59,47 @@ def drifted(module_project: Callable[[], Project]) -> tuple[Project, dict[str, s
     # What is no drift: a key of a wider type, and a new column.
     edit(project, YAML, "wider", typed("id", "int"), typed("id", "bigint"))
     edit(project, YAML, "wider", "- name: seq", "- name: extra\n          - name: seq")
+    edit(project, YAML, "added", "- name: seq", "- name: extra\n          - name: seq")
+    column = f"          - {typed('part', 'int')}\n"
+    edit(project, YAML, "dropped", column, "")
+    edit(project, YAML, "kept", column, "")
+    edit(project, YAML, "renamed", "- name: part", "- name: piece")
+    edit(project, YAML, "cased", "- name: name", "- name: Name")
+    edit(project, YAML, "cased", "- name: id", "- name: ID")
+    edit(project, YAML, "cased", "key: id", "key: ID")
     current = project.folder / "models/current/drift/cur_drift__keys.sql"
     current.write_text(current.read_text().replace("['id']", "['id', 'part']"))
     history = "models/history/drift/hist_drift__tracked.sql"
     file = project.folder / history
     file.write_text(file.read_text().replace("),\n)", "),\n    tracked=['name'],\n)"))
-    for table in (*DRIFTED, "wider"):
+    for table in (*DRIFTED, *RESHAPED):
         extra = "x," if table == "wider" else ""
-        line = f"U,2024-01-02 00:00:01,1,1,b,{extra}2\n"
+        part = "" if table == "dropped" else "1,"
+        line = f"U,2024-01-02 00:00:01,1,{part}b,{extra}2\n"
+        project.land(
+            f"drift/{table}/20240102-000000000.csv", (HEADER if table == "kept" else "") + line
+        )
+    for table, at in TIMED.items():
+        line = f"U,2024-01-02 00:00:01,{at},1,1,b,2\n"
         project.land(f"drift/{table}/20240102-000000000.csv", line)
     result = project.dbt("build")
     said = {item.node.name: item.message or "" for item in result.result if item.status == "error"}
     return project, said
+
+
+def _as_an_older_tidemark_built_it(project: Project) -> None:
+    """The histories of TIMED get the version keys of then, and forget that theirs are others."""
+    old = "md5(to_json(struct(id, at, unix_micros(valid_from) as valid_from)))"
+    for table in TIMED:
+        history = f"history.hist_drift__{table}"
+        is_same = project.rows(history, [f"version_key = {old}"])
+        assert is_same == [(table == "exact",)], "keys of milliseconds stay, others do not"
+        project.spark.sql(f"update {history} set version_key = {old}")
+        rows = project.spark.sql(f"show tblproperties {history}").collect()
+        told = json.loads({row.key: row.value for row in rows}["tidemark.derived_from"])
+        del told["times in version keys"]
+        told = f"'tidemark.derived_from' = '{json.dumps(told)}'"
+        project.spark.sql(f"alter table {history} set tblproperties ({told})")
 
 
 TABLES = [
@@ -67,6 +109,7 @@ TABLES = [
     ("cur_drift__narrow", "columns left out was not set and is now name"),
     ("hist_drift__sparse", "partial rows was not set and is now name if name is null"),
     ("hist_drift__tracked", "tracked columns was all and is now name"),
+    ("hist_drift__instant", "times in version keys was milliseconds, by an older Tidemark"),
 ]
 
 
@@ -77,7 +120,9 @@ def test_drift_is_refused_before_writing(
     project, said = drifted
     assert message in said[model]
     assert f"dbt build --full-refresh --select {model}" in said[model]
-    assert project.commits(f"{_schema(model)}.{model}") == 1
+    # The version keys of `instant` were made old, with two commits.
+    is_old = model == "hist_drift__instant"
+    assert project.commits(f"{_schema(model)}.{model}") == (3 if is_old else 1)
 
 
 def _schema(model: str) -> str:
@@ -87,9 +132,50 @@ def _schema(model: str) -> str:
 def test_what_fits_is_no_drift(drifted: tuple[Project, dict[str, str]]) -> None:
     project, said = drifted
     assert not {name for name in said if name.endswith("wider") or name == "cur_drift__tracked"}
+    assert not {name for name in said if name.endswith("exact") or name == "cur_drift__instant"}
+    assert len(project.rows("history.hist_drift__exact", ["version_key"])) == 2
     columns = ["id", "name", "extra", "version_number"]
     rows = project.rows("history.hist_drift__wider", columns, "valid_from")
     assert rows == [(1, "a", None, 1), (1, "b", "x", 2)]
+
+
+COLUMNS_OF = [
+    ("dropped", ["id", "part", "name"], [(1, 1, "a"), (1, None, "b")]),
+    ("kept", ["id", "part", "name"], [(1, 1, "a"), (1, 1, "b")]),
+    ("renamed", ["id", "part", "piece", "name"], [(1, 1, None, "a"), (1, None, 1, "b")]),
+    ("cased", ["id", "part", "name"], [(1, 1, "a"), (1, 1, "b")]),
+    ("added", ["id", "part", "extra", "name"], [(1, 1, None, "a")]),
+]
+
+
+@pytest.mark.parametrize(("table", "columns", "versions"), COLUMNS_OF)
+def test_columns_come_and_go_in_the_yaml(
+    drifted: tuple[Project, dict[str, str]],
+    table: str,
+    columns: list[str],
+    versions: list[tuple[Any, ...]],
+) -> None:
+    """Rule 22; and rule 26, a rebuild gives the same."""
+    project, said = drifted
+    assert not {name: message for name, message in said.items() if name.endswith(f"__{table}")}
+    history, current = f"history.hist_drift__{table}", f"current.cur_drift__{table}"
+
+    def found() -> Any:
+        of_history = project.rows(history, [*columns, "version_key"], "valid_from")
+        return of_history, project.rows(current, columns)
+
+    before = found()
+    assert [row[:-1] for row in before[0]] == versions
+    assert before[1] == [versions[-1]]
+    # As they are written, not only as Spark finds them.
+    own = [*columns, "seq"]
+    assert sorted(
+        name for name in project.spark.table(current).columns if name[0] != "_"
+    ) == sorted(own)
+    if table in ("dropped", "cased"):
+        models = [f"{prefix}_drift__{table}" for prefix in ("cur", "hist")]
+        project.build("--full-refresh", "--select", *models)
+        assert found() == before
 
 
 def test_a_full_refresh_derives_the_table_anew_with_the_same_keys(
@@ -102,11 +188,16 @@ def test_a_full_refresh_derives_the_table_anew_with_the_same_keys(
         return project.rows(table, ["version_key"], "valid_from")[0]
 
     before = first_key()
-    models = ["cur_drift__keys", "hist_drift__keys", "hist_drift__tracked"]
+    models = ["cur_drift__keys", "hist_drift__keys", "hist_drift__tracked", "hist_drift__instant"]
     project.build("--full-refresh", "--select", *models)
     assert first_key() == before
     assert project.rows("current.cur_drift__keys", ["id", "part", "name"]) == [(1, 1, "b")]
     # And goes on from there.
+    project.land(
+        "drift/instant/20240103-000000000.csv",
+        f"U,2024-01-03 00:00:01,{TIMED['instant']},1,1,c,3\n",
+    )
     project.land("drift/tracked/20240103-000000000.csv", "U,2024-01-03 00:00:01,1,1,b,3\n")
-    project.build("--select", "hist_drift__tracked")
+    project.build("--select", "hist_drift__tracked", "hist_drift__instant")
+    assert len(project.rows("history.hist_drift__instant", ["version_key"])) == 3
     assert len(project.rows("history.hist_drift__tracked", ["version_key"])) == 2
