@@ -75,6 +75,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     confirm.set_defaults(run=_confirm)
 
+    retract = commands.add_parser(
+        "retract",
+        help="take back a file that has landed, and derive its tables without it",
+        parents=[on_target],
+    )
+    retract.add_argument("file", help="its path below the landing folder, or a folder of files")
+    retract.set_defaults(run=_retract)
+
     replay = commands.add_parser(
         "replay",
         help="read the files with open dead letters again, after what was wrong is fixed",
@@ -203,6 +211,17 @@ def _confirm(options: argparse.Namespace) -> None:
     with lease.held(spark):
         table = ledger.confirm(spark, file, runs.new_run_id())
     print(f"{printable(file)} of {table} is confirmed: the next run takes it.")
+
+
+def _retract(options: argparse.Namespace) -> None:
+    from tidemark import lease, ledger, runs, session, storage
+
+    spark = session.get()
+    file = storage.as_text(options.file)
+    with lease.held(spark):
+        table = ledger.retract(spark, file, runs.new_run_id())
+    print(f"{printable(file)} of {table} is taken back.")
+    runs.run()
 
 
 def _sql(options: argparse.Namespace) -> None:

@@ -75,14 +75,16 @@ def build(
     exclude: Sequence[str] = (),
     *,
     quiet: bool = False,
+    full_refresh: bool = False,
     results: list[Any] | None = None,
 ) -> None:
     """`dbt build`, of everything, or of what `select` gives without what `exclude` does.
 
-    Both are lists of dbt's selectors. `results` gets what dbt says of each node, also when it
-    fails. Raises BuildError with the names of what failed.
+    Both are lists of dbt's selectors. `full_refresh` derives tables from nothing. `results` gets
+    what dbt says of each node, also when it fails. Raises BuildError with the names of what failed.
     """
     arguments = (["--quiet"] if quiet else []) + ["build"]
+    arguments += ["--full-refresh"] if full_refresh else []
     for option, selectors in (("--select", select), ("--exclude", exclude)):
         if selectors:
             arguments += [option, *selectors]

@@ -391,6 +391,12 @@ class Feed:
         can_be_off=True,
         debezium=UNAVAILABLE,
     )
+    ahead: str | None = _setting(
+        Values("such as '1 day' or '2 hours'", _lateness),
+        "changes further in the future than this are refused; null takes all",
+        "1 day",
+        can_be_off=True,
+    )
     lateness: str | None = _setting(
         Values("such as '7 days' or '36 hours'", _lateness),
         "a change that is older than this, compared with the newest one known, is refused",

@@ -209,15 +209,18 @@ def in_their_generation(
     plan: Plan,
     *,
     is_whole: bool,
+    notes: list[str],
 ) -> DataFrame:
     """The rows of a DMS task's load files, placed as initial load, or as a reload.
 
     Load files that landed before and now hold other rows are a reload, together with those that
     come with them: a new generation, which a truncate at position 0 of its first file begins. All
-    its rows have that file's time. Further load files belong to the generation that is there; so
-    does a file with the rows that it had, rows that were refused before, and a file version that
-    is read again. A reload that is not whole, since a file or a row of it was refused, deletes
-    nothing.
+    its rows have that file's time. So are all files of a load that were written again, behind
+    changes, though their rows are the same; of a single file nobody knows whether it was copied
+    or loaded again, so `notes` gets a question. Further load files belong to the generation that
+    is there; so does a file with the rows that it had, rows that were refused before, and a file
+    version that is read again. A reload that is not whole, since a file or a row of it was
+    refused, deletes nothing.
     """
     log = spark.table(feed.log).where(plan.is_known)
     last = log.where("_is_delete and _op = 'T' and _position = 0")
@@ -226,10 +229,16 @@ def in_their_generation(
     of_generation = log.where("_op = 'R'").where(
         "_is_initial" if micros is None else f"not _is_initial and unix_micros(_file_at) = {micros}"
     )
-    paths = [file.path for file in loads if file.path not in plan.read_before]
-    before = of_generation.where(F.col("_file").isin(*paths))
+    anew = [file for file in loads if file.path not in plan.read_before]
+    before = of_generation.where(F.col("_file").isin(*[file.path for file in anew]))
     is_load = F.col("_is_initial")
-    if _is_reload(spark, feed, before, events.where(is_load & F.col("_reason").isNull())):
+    good = events.where(is_load & F.col("_reason").isNull())
+    is_reload = (
+        any(file.path in plan.meant_anew for file in anew)
+        or _differs(spark, feed, before, good)
+        or _was_loaded_again(log, of_generation, anew, plan, notes)
+    )
+    if is_reload:
         first = min(loads)
         return _placed(events, first.time).unionByName(
             _as_truncates(
@@ -250,7 +259,37 @@ def in_their_generation(
     return events if started_at is None else _placed(events, started_at)
 
 
-def _is_reload(spark: SparkSession, feed: Feed, before: DataFrame, now: DataFrame) -> bool:
+def _was_loaded_again(
+    log: DataFrame,
+    of_generation: DataFrame,
+    anew: Sequence[LandedFile],
+    plan: Plan,
+    notes: list[str],
+) -> bool:
+    """Whether the producer wrote a load again that has the rows of the one that is there."""
+    known = of_generation.groupBy("_file").agg(F.max("_file_at").alias("at")).collect()
+    paths = {file.path for file in anew}
+    if not known or not {row["_file"] for row in known} <= paths:
+        return False
+    since, until = F.lit(max(row["at"] for row in known)), F.lit(min(anew).time)
+    changes = log.where("_op in ('I', 'U', 'D') and not _is_initial")
+    if not changes.where((F.col("_file_at") > since) & (F.col("_file_at") < until)).take(1):
+        return False
+    copied = [file.path for file in plan.files if file.kind == "changes"]
+    if copied and changes.where(F.col("_file").isin(*copied)).take(1):
+        # The whole folder was copied.
+        return False
+    if len(known) > 1:
+        return True
+    (path,) = (row["_file"] for row in known)
+    notes.append(
+        f"{path} was written again with the rows that it had, after changes. It counts as a copy "
+        f"of the file; if it is a reload, run: tidemark confirm {path}"
+    )
+    return False
+
+
+def _differs(spark: SparkSession, feed: Feed, before: DataFrame, now: DataFrame) -> bool:
     content = ["_file", "_position", *[f"`{name}`" for name in feed.column_names]]
     known_files = [row["_file"] for row in before.select("_file").distinct().collect()]
     if not known_files:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from tidemark import ledger
 from tidemark.feeds import Feed
+from tidemark.files import LandedFile
 
 
 @dataclass
@@ -23,6 +24,8 @@ class Landed:
     failure: str = ""
     note: str = ""
     has_folder: bool = True
+    # Files that are taken back, each behind the load id of that.
+    retracted: list[tuple[int, LandedFile]] = field(default_factory=list)
 
     @property
     def is_new(self) -> bool:
@@ -62,6 +65,7 @@ class Landed:
         self.files += len(plan.files) - len(outcome.set_aside)
         self.reasons |= outcome.set_aside
         self.new_columns += outcome.new_columns
+        self.note = "; ".join(filter(None, [self.note, *outcome.notes]))
         for name in ledger.COUNTS:
             self.counts[name] += outcome.total(name)
         self.counts["duplicate"] += outcome.copies

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
@@ -56,12 +56,14 @@ def land(
     *,
     run_id: str,
     progress: Callable[[int, int], None] = lambda done, planned: None,
+    retracts: bool = False,
 ) -> list[Landed]:
     """Land every new file of the feeds; gives one entry for each feed.
 
     `progress` is told how many of how many files are done. A table that fails has a `failure`,
-    and the next run tries it again; the others land. Raises SetupError when the landing folder
-    itself is missing.
+    and the next run tries it again; the others land. With `retracts` the rows of files that are
+    to be taken back are deleted; it is for who derives their tables anew. Otherwise such a table
+    fails. Raises SetupError when the landing folder itself is missing.
     """
     root.require()
     own = books.of(spark)
@@ -74,6 +76,15 @@ def land(
         work, book = planning.plan(own, feeds, found)
         for landed, _ in work:
             landed.failure = landed.failure or without_log.get(landed.feed.name, "")
+            for load_id, file in book.retracting(landed.feed):
+                landed.retracted.append((load_id, file))
+                if retracts:
+                    _take_back(spark, landed.feed, load_id, file)
+                else:
+                    landed.failure = (
+                        f"{file.path} is to be taken back, and its tables are to be derived "
+                        "without it: `tidemark run` does both"
+                    )
         todo = [(landed, planned) for landed, planned in work if planned and not landed.failure]
         ledger.write_planned(own, [(landed.feed, planned) for landed, planned in todo], run_id)
         sizes = [file.size for _, planned in todo for file in planned.files]
@@ -175,7 +186,7 @@ def _carry_out(
             if loads:
                 is_whole = not any(full_loads.is_load(path) for path in refused)
                 events = full_loads.in_their_generation(
-                    spark, feed, events, loads, plan, is_whole=is_whole
+                    spark, feed, events, loads, plan, is_whole=is_whole, notes=outcome.notes
                 )
         events = _not_landed_before(spark, feed, events, plan)
         outcome.count(_counts(feed, events, newest_known))
@@ -196,6 +207,27 @@ def _carry_out(
     finally:
         read.unpersist()
     return outcome
+
+
+def _take_back(spark: SparkSession, feed: Feed, load_id: int, file: LandedFile) -> None:
+    """Delete a file's rows from the log; what it had in the dead letter counts no longer."""
+    path = session.literal(file.path)
+    begins = f"_op = 'T' and _position = 0 and _file = {path}"
+    of_file = f"_file = {path}"
+    if feed.extract_is == "folder":
+        # The rest of the extract does not stand for the whole.
+        of_file += f" or _file = {session.literal(file.path.rpartition('/')[0])}"
+    others = spark.table(feed.log).where(f"_op = 'R' and _file <> {path}").select("_file_at")
+    begun = spark.table(feed.log).where(begins).select("_file_at")
+    if feed.format == "dms" and others.join(begun, "_file_at", "left_semi").take(1):
+        # Other files of the reload that it begins are there.
+        of_file += f" and not ({begins})"
+    spark.sql(f"delete from {feed.log} where {of_file}")
+    spark.sql(
+        f"update {books.DEAD_LETTER} set superseded_by = {load_id} "
+        f"where source_name = '{feed.source}' and table_name = '{feed.table}' "
+        f"and file = {path} and superseded_by is null"
+    )
 
 
 def _found_of_died(
@@ -353,8 +385,18 @@ def _refusal(feed: Feed, file: LandedFile, plan: ledger.Plan) -> str | None:
         if feed.time_in_name and readers.type_of_file(file.path):
             return f"the path has no time like {feed.time_in_name} (time_in_name)"
         return f"the name is none that format {feed.format} writes"
+    if feed.ahead and file.path not in plan.confirmed and file.time > _latest(feed.ahead):
+        return (
+            f"its time {file.time:%Y-%m-%d %H:%M:%S} is more than {feed.ahead} ahead (ahead); if "
+            f"it is right: tidemark confirm {file.path}"
+        )
     # Spark passes over such a file without a word.
     return readers.NO_BYTES if file.size == 0 else plan.left_over.get(file.path)
+
+
+def _latest(ahead: str) -> datetime:
+    count, unit = ahead.split()
+    return datetime.now(UTC) + timedelta(**{f"{unit.removesuffix('s')}s": int(count)})
 
 
 def _events(

@@ -33,6 +33,8 @@ COUNTS = ("rows", "rejected", "skipped", "inserted", "updated", "deleted", "late
 # A file version was read. The files of a load that was abandoned are in a later one.
 READ = ("landed", "set_aside", "retracted")
 FINISHED = (*READ, "abandoned")
+# A file is to be taken back; `retracted` follows when its tables are derived without it.
+RETRACTING = "retracting"
 # What someone wants to be read again.
 WISHES = ("confirmed", "replayed")
 
@@ -90,6 +92,7 @@ class Outcome:
     oldest_change: datetime | None = None
     newest_change: datetime | None = None
     found: dict[tuple[int, str], int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def count(self, counted: Iterable["Row"]) -> None:
         """Take in the counts of each file."""
@@ -131,6 +134,7 @@ class _Path:
     # Landed, and then confirmed: what it says is meant anew.
     meant_anew: set[Version] = field(default_factory=set)
     has_landed: bool = False
+    retracting: tuple[int, LandedFile] | None = None
 
     def add(self, row: Mapping[str, Any]) -> None:
         version = (row["size"], row["modified"])
@@ -141,7 +145,10 @@ class _Path:
                 self.confirmed.add(version)
                 if self.has_landed:
                     self.meant_anew.add(version)
+        elif status == RETRACTING:
+            self.retracting = (row["load_id"], _landed_file(row))
         elif status == "retracted":
+            self.retracting = None
             # As if it had never come; but it is not read again until someone wants that.
             self.loads = {each: set[int]() for each in (*self.loads, version)}
             self.has_landed = False
@@ -188,12 +195,18 @@ class Ledger:
         """The paths of files that someone asked to read again."""
         return {path for path, told in self._told.get(feed.name, {}).items() if told.wished}
 
+    def retracting(self, feed: Feed) -> list[tuple[int, LandedFile]]:
+        """The files that are to be taken back, each behind the load id of that."""
+        paths = self._told.get(feed.name, {}).values()
+        return [told.retracting for told in paths if told.retracting]
+
     def is_idle(self, feed: Feed, found: Sequence[LandedFile]) -> bool:
         """Whether there is nothing to do for these files of the feed."""
         return (
             all(self.knows(feed, file) for file in found)
             and not self._died.get(feed.name)
             and not self.wanted(feed)
+            and not self.retracting(feed)
         )
 
     def plan(self, feed: Feed, found: Sequence[LandedFile]) -> Plan | None:
@@ -300,9 +313,8 @@ class _Pass:
         self._newest(names, load, is_finished, self.book._settled)
         self._newest(names, load, is_landed, self.book.newest_loads)
         self._newest(names, batch.column("newest_change"), is_landed, self.book.newest_changes)
-        odd = pc.or_(
-            pc.is_in(status, value_set=pa.array(WISHES)), pc.equal(status, "retracted")
-        ).to_numpy(zero_copy_only=False)
+        odd_ones = pa.array((*WISHES, RETRACTING, "retracted"))
+        odd = pc.is_in(status, value_set=odd_ones).to_numpy(zero_copy_only=False)
         if odd.any():
             of_odd = pa.array(odd)
             self.told |= set(
@@ -429,11 +441,13 @@ class Versions(Mapping[str, Version]):
 
 def landed_paths(own: Books, feed: Feed) -> set[str]:
     """The paths of all files of a feed that have landed, whether they are there or not."""
-    found = own.read(books.LEDGER, ("file", "status"), f"{_is_of(feed)} and status <> 'planned'")
-    landed, retracted = set[str](), set[str]()
+    where = f"{_is_of(feed)} and status in ('landed', '{RETRACTING}', 'retracted')"
+    found = own.read(books.LEDGER, ("file", "load_id", "status"), where)
+    newest: dict[str, tuple[int, str]] = {}
     for row in books.rows(found):
-        (retracted if row["status"] == "retracted" else landed).add(row["file"])
-    return landed - retracted
+        told = (row["load_id"], row["status"])
+        newest[row["file"]] = max(told, newest.get(row["file"], told))
+    return {path for path, (_, status) in newest.items() if status not in (RETRACTING, "retracted")}
 
 
 def write_planned(own: Books, plans: Iterable[tuple[Feed, Plan]], run_id: str) -> None:
@@ -515,6 +529,44 @@ def confirm(spark: "SparkSession", path: str, run_id: str) -> str:
         )
     _wish(own, found, "confirmed", run_id)
     return ", ".join(sorted({f"{row['source_name']}.{row['table_name']}" for row in found}))
+
+
+def retract(spark: "SparkSession", path: str, run_id: str) -> str:
+    """Note that a file is to be taken back, or the files of a folder; gives `source.table`.
+
+    The next `tidemark run` deletes its rows from the log, and derives the tables anew. Raises
+    ConfigError when nothing of it has landed.
+    """
+    own = books.of(spark)
+    newest = _newest_rows(own, f"status in ('landed', 'retracted', '{RETRACTING}')")
+    landed = {key: row for key, row in newest.items() if row["status"] == "landed"}
+    found = [
+        row
+        for (_, _, file), row in landed.items()
+        if file == path or file.startswith(f"{path.rstrip('/')}/")
+    ]
+    if not found:
+        others = difflib.get_close_matches(path, [file for _, _, file in landed], n=5, cutoff=0)
+        raise ConfigError(
+            f"Nothing of '{path}' has landed, so there is nothing to take back. "
+            + (f"These have: {', '.join(sorted(others))}." if others else "No file has.")
+        )
+    load_id = _next_load_id(own)
+    _wish(own, [{**row, "load_id": load_id} for row in found], RETRACTING, run_id)
+    return ", ".join(sorted({f"{row['source_name']}.{row['table_name']}" for row in found}))
+
+
+def _next_load_id(own: Books) -> int:
+    loads = (pc.max(batch.column("load_id")) for batch in own.read(books.LEDGER, ("load_id",)))
+    return 1 + max((load.as_py() or 0 for load in loads), default=0)
+
+
+def write_retracted(own: Books, done: Iterable[tuple[Feed, int, LandedFile]], run_id: str) -> None:
+    """Write down that these files are taken back, and their tables derived without them."""
+    own.append(
+        books.LEDGER,
+        [_row(feed, load_id, file, "retracted", run_id) for feed, load_id, file in done],
+    )
 
 
 def replay(spark: "SparkSession", feeds: Iterable[Feed], run_id: str) -> list[str]:

@@ -86,6 +86,13 @@ def of(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
         is_wrong = F.col("_failed").isNotNull() & ~F.coalesce(F.col("_is_delete"), F.lit(False))
         failed = F.concat(F.lit("fails the check "), F.col("_failed"))
         found.append(_problem(is_wrong, None, nothing, failed))
+    if feed.ahead:
+        latest = F.expr(f"current_timestamp() + interval {feed.ahead}")
+        reason = F.lit(f"changed more than {feed.ahead} after it landed (ahead)")
+        changed_at = F.col("_changed_at").cast("string")
+        found.append(
+            _problem(F.col("_told_at") > latest, feed.timestamp_column, changed_at, reason)
+        )
     if too_late:
         is_late = (F.col("_changed_at") < F.lit(too_late)) & F.lit(kind == "changes")
         reason = F.lit(

@@ -109,7 +109,7 @@ def _idle(build: bool) -> list[Landed] | None:
     root.require()
     found = [planning.listed(root, feed, own) for feed in known.feeds]
     work, book = planning.plan(own, known.feeds, found)
-    if any(plan or landed.failure for landed, plan in work):
+    if any(plan or landed.failure or book.retracting(landed.feed) for landed, plan in work):
         return None
     if build and known.due(book.newest_loads, project.read_built(own)):
         return None
@@ -193,11 +193,12 @@ def _run(
         _ask_to_replay(spark, parsed.feeds, replay, run_id, tell)
     with report.progress(tell) as progress:
         folder = storage.landing_folder()
-        landed = landing.land(spark, parsed.feeds, folder, run_id=run_id, progress=progress)
+        landed = landing.land(
+            spark, parsed.feeds, folder, run_id=run_id, progress=progress, retracts=build
+        )
     _tell_landed(landed, tell)
-    failed = [entry.feed.name for entry in landed if entry.failure]
     has_built = build and _build(
-        spark, parsed, failed, run_id, tell, build_all=build_all, quiet=quiet
+        spark, parsed, landed, run_id, tell, build_all=build_all, quiet=quiet
     )
     return landed, has_built
 
@@ -213,7 +214,7 @@ def _tell_landed(landed: Sequence[Landed], tell: Callable[[str], None]) -> None:
 def _build(
     spark: "SparkSession",
     parsed: project.Project,
-    failed: Sequence[str],
+    landed: Sequence[Landed],
     run_id: str,
     tell: Callable[[str], None],
     *,
@@ -226,8 +227,12 @@ def _build(
     own = books.of(spark)
     newest = ledger.read(own, {}).newest_loads
     built = project.read_built(own)
+    failed = [entry.feed.name for entry in landed if entry.failure]
     blocked = parsed.below(parsed.sources_of(failed))
-    due = parsed.due(newest, built) - blocked
+    retracted = [entry for entry in landed if entry.retracted and not entry.failure]
+    anew = parsed.below(parsed.sources_of([entry.feed.name for entry in retracted]))
+    due = parsed.due(newest, built) | {name for name in anew if parsed.nodes[name].select}
+    due -= blocked
     if not due and not build_all:
         tell(_NOTHING_TO_BUILD)
         return False
@@ -248,7 +253,16 @@ def _build(
         exclude += sorted(_selector(parsed.nodes[name]) for name in idle)
     results: list[Any] = []
     try:
-        dbt.build(run_id, select=select, exclude=exclude, quiet=quiet, results=results)
+        dbt.build(
+            run_id,
+            select=select,
+            exclude=exclude,
+            quiet=quiet,
+            full_refresh=bool(retracted),
+            results=results,
+        )
+        done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
+        ledger.write_retracted(own, done_with, run_id)
     finally:
         done = dbt.succeeded(results) & parsed.nodes.keys()
         fallen = {name: each for name, each in built.items() if name not in dbt.failed(results)}

@@ -274,6 +274,11 @@ def _scratch() -> str:
     return folder
 
 
+def literal(text: str) -> str:
+    """A text as a literal of Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def require_reachable(spark: SparkSession, what: str, place: str) -> None:
     """Raise SetupError, one sentence, when a URI cannot be reached; nothing need be there yet."""
     try:

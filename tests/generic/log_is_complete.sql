@@ -11,6 +11,24 @@
 
     with
 
+    {# What was taken back is no longer in the log. #}
+    retracted as (
+
+        select
+            file,
+            max(load_id) as retracted_in
+
+        from {{ source('tidemark', 'ledger') }}
+
+        where
+            source_name = '{{ source_name }}'
+            and table_name = '{{ table_name }}'
+            and status = 'retracted'
+
+        group by file
+
+    ),
+
     landed as (
 
         select
@@ -20,10 +38,13 @@
 
         from {{ source('tidemark', 'ledger') }}
 
+        left join retracted using (file)
+
         where
             source_name = '{{ source_name }}'
             and table_name = '{{ table_name }}'
             and status in ('landed', 'set_aside')
+            and load_id > coalesce(retracted_in, 0)
 
         group by load_id, file
 
