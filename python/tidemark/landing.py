@@ -291,7 +291,8 @@ def _copies(
     """
     if not feed.sequence or feed.is_full_extract:
         return 0
-    columns = ", ".join(f"`{name}`" for name in feed.column_names)
+    # A hash passes over NULLs, wherever they stand.
+    columns = ", ".join(f"`{name}`, isnull(`{name}`)" for name in feed.column_names)
     content = f"xxhash64(_op, _sequence, {columns}) as content"
     new = events.where(f"{_IS_GOOD} and _position > 0").selectExpr(content, "_changed_at")
     counted = new.selectExpr(

@@ -43,6 +43,73 @@ COLUMNS = {"case_id": "int", "k": "string", "x": "string", "y": "string"}
 KEYS = ("ab", "a", "", "AB")
 ROWS = {"x": ("ab", "a", "", "NULL"), "y": ("c", "bc", "")}
 
+# In one of the tables `k` is columns of every type that a key may have: for each of KEYS a value,
+# in its spellings. They differ in the last place, or are what texts often lose.
+TYPED: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
+    "at": (
+        "timestamp",
+        (
+            ("2024-01-01 00:00:00.000001",),
+            ("2024-01-01 00:00:00.000002",),
+            ("2024-01-01 00:00:00", "2024-01-01"),
+            ("2024-01-01 00:00:00.001", "2024-01-01T01:00:00.001000+01:00"),
+        ),
+    ),
+    "early": (
+        "timestamp",
+        (
+            ("0001-01-01 00:00:00",),
+            ("0000-12-31 23:59:59.999999", "0001-01-01 00:59:59.999999+01:00"),
+            ("1582-10-04 23:59:59.999999",),
+            ("1582-10-04 23:59:59.999998",),
+        ),
+    ),
+    "late": (
+        "timestamp",
+        (
+            ("9999-12-31 23:59:59.999999",),
+            ("9999-12-31 23:59:59.999998",),
+            ("9999-12-31 23:59:59.999999-10:00",),
+            ("9999-12-31 23:59:59.999998-10:00",),
+        ),
+    ),
+    "clock": (
+        "timestamp_ntz",
+        (
+            ("1969-12-31 23:59:59.999999",),
+            ("1969-12-31 23:59:59.999998",),
+            ("1970-01-01 00:00:00", "1970-01-01"),
+            ("1969-12-31 23:59:59.999",),
+        ),
+    ),
+    "day": ("date", (("2024-02-29",), ("1582-10-04",), ("0001-01-01",), ("9999-12-31",))),
+    "amount": (
+        "decimal(38,18)",
+        (
+            ("0.000000000000000001",),
+            ("-0.000000000000000001",),
+            ("1.1", "1.10", "+1.100"),
+            ("1.100000000000000001",),
+        ),
+    ),
+    "ratio": ("double", (("0.1",), ("0.10000000000000002",), ("NaN", "nan"), ("0.0", "-0.0"))),
+    "small": ("float", (("0.1",), ("0.10000001",), ("Infinity",), ("1e10", "10000000000"))),
+    "raw": ("binary", (("00",), ("0000",), ("ff", "FF"), ("fe",))),
+    "flag": ("boolean", (("true", "t"), ("true",), ("false", "0"), ("false",))),
+    "tiny": ("tinyint", (("127",), ("-128",), ("127", "127.0"), ("-128",))),
+    "big": (
+        "bigint",
+        (
+            ("9223372036854775807",),
+            ("9223372036854775806",),
+            ("0", "-0"),
+            ("-9223372036854775808",),
+        ),
+    ),
+}
+# Which of these tell the keys of a case apart; the others are as for the first of KEYS.
+KINDS = [(name,) for name in TYPED if name not in ("flag", "tiny")] + [("flag", "tiny")]
+
 # Since when sequences count anew, in one of the tables.
 EPOCHS = (START + 500_000, START + 60 * SECOND)
 
@@ -223,6 +290,7 @@ class Table:
     shapes: tuple[Shape, ...] = (PLAIN,)
     partial: bool = False
     truncates: bool = False
+    typed: bool = False
     events: list[Event] = field(default_factory=list)
     reloads: list[int] = field(default_factory=list)
     epochs: tuple[int, ...] = ()
@@ -263,6 +331,11 @@ class Table:
 
 def declare(project: Project, table: Table, **feed: Any) -> None:
     columns = COLUMNS | ({"seq": "bigint"} if table.by_seq else {})
+    of_key = list(KEY)
+    if table.typed:
+        del columns["k"]
+        columns = {name: data_type for name, (data_type, _) in TYPED.items()} | columns
+        of_key = ["case_id", *TYPED]
     if table.by_seq:
         feed |= {"sequence": ["seq"], "timestamp_column": "ts"}
     if table.epochs:
@@ -271,7 +344,7 @@ def declare(project: Project, table: Table, **feed: Any) -> None:
         columns |= {"chg": "string"}
         feed |= {"changed_columns": "chg", "unavailable_value": SAME}
         feed |= {"ignore_null_updates": ["y"], "truncate_when": "chg = 'truncate'"}
-    project.add(table.name, columns, list(KEY), **feed)
+    project.add(table.name, columns, of_key, **feed)
     source, name = table.name.split(".")
     for shape in table.shapes:
         arguments = f", {shape.arguments}" if shape.arguments else ""
@@ -321,9 +394,15 @@ def load_file(batch: int) -> File:
     return File(f"LOAD0000000{batch + 1}.csv", LOAD_AT + batch * SECOND)
 
 
+class Plain(str):
+    """A text that stands in a file without quotes."""
+
+
 def _text(value: str | int | None) -> str:
     if value is None:
         return ""
+    if isinstance(value, Plain):
+        return value
     return str(value) if isinstance(value, int) else '"' + value.replace('"', '""') + '"'
 
 
@@ -358,6 +437,9 @@ def land(
         if table.partial:
             left_out, texts = _partial(number, change, row)
             row = {**texts, **dict.fromkeys(left_out)}
+        if table.typed:
+            del texts["k"]
+            texts = _spelled(number, change.key, random.Random(f"{SEED} {file} {position}")) | texts
         is_truncate = change.op == "T"
         fields = [] if is_load else ["U" if is_truncate else change.op]
         fields += [_timestamp(change.when)] if table.by_seq else []
@@ -381,6 +463,29 @@ def land(
     if lines:
         modified = file.at / SECOND
         project.land(f"{table.path}/{file.name}", "".join(lines), modified=modified)
+
+
+def _spelled(number: int, key: str, rng: random.Random | None = None) -> Values:
+    """What stands for a key in the typed columns; a spelling by chance, or the first."""
+    kind = KINDS[number % len(KINDS)]
+    nth = KEYS.index(key)
+    found = {name: values[nth if name in kind else 0] for name, (_, values) in TYPED.items()}
+    return {name: Plain(rng.choice(texts) if rng else texts[0]) for name, texts in found.items()}
+
+
+def _key_of_typed() -> str:
+    """In SQL, which of KEYS the typed columns stand for, by value."""
+    whens = []
+    for number, kind in enumerate(KINDS):
+        for key in KEYS:
+            is_it = [f"case_id % {len(KINDS)} = {number}"]
+            for name in kind:
+                text, data_type = _spelled(number, key)[name], TYPED[name][0]
+                is_bytes = data_type == "binary"
+                value = f"unhex('{text}')" if is_bytes else f"cast('{text}' as {data_type})"
+                is_it.append(f"{name} <=> {value}")
+            whens.append(f"when {' and '.join(is_it)} then '{key}'")
+    return f"case {' '.join(whens)} else 'unknown' end as k"
 
 
 def _partial(number: int, change: Change, row: Values) -> tuple[frozenset[str], Values]:
@@ -457,7 +562,8 @@ def land_extracts(
 
 def _rows(project: Project, table: Table, relation: str, *extra: str) -> list[tuple[Any, ...]]:
     """(key, row, what else is asked for), as the oracle writes them."""
-    query = f"select {', '.join([*table.columns, *extra])} from {relation}"
+    names = [_key_of_typed() if table.typed and name == "k" else name for name in table.columns]
+    query = f"select {', '.join([*names, *extra])} from {relation}"
     width = len(table.columns)
     return [
         (tuple(row[: len(KEY)]), dict(zip(table.columns, row[:width], strict=True)), *row[width:])
@@ -603,9 +709,10 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     in_order = Table("conv.in_order", True)
     in_order_partial = Table("conv.in_order_partial", True, partial=True)
     partial = Table("conv.partial", True, (PLAIN, KNOWN), partial=True, truncates=True)
+    typed = Table("conv.typed", True, typed=True)
     by_epoch = Table("conv.by_epoch", True, (PLAIN, KNOWN), epochs=EPOCHS)
     dumped = Table("conv.extract", False, (BY_FILE, DELETES))
-    tables = [by_file, by_seq, in_order, in_order_partial, partial, by_epoch, dumped]
+    tables = [by_file, by_seq, in_order, in_order_partial, partial, typed, by_epoch, dumped]
     for table in tables:
         dump = {"format": "extract", "max_deleted_share": 1.0}
         declare(project, table, **(dump if table is dumped else {}))
@@ -613,6 +720,7 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     for batch in range(BATCHES):
         land_batch(project, by_file, found, batch)
         land_batch(project, by_seq, found, batch)
+        land_batch(project, typed, found, batch)
         land_batch(project, in_order, ordered, batch)
         land_batch(project, in_order_partial, ordered, batch)
         land_batch(project, partial, [_early_loads(case) for case in found], batch)

@@ -204,21 +204,26 @@ def test_what_a_run_did_is_told_and_kept(
     project: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDEMARK_RUN_ID", "run-42")
-    project.add("told.t", COLUMNS, "id", sequence="seq", timestamp_column="ts")
-    project.land("told/t/LOAD00000001.csv", "2024-01-01 00:00:00,1,10,0\n")
+    columns = {"id": "int", "note": "string", **COLUMNS}
+    project.add("told.t", columns, "id", sequence="seq", timestamp_column="ts")
+    project.land("told/t/LOAD00000001.csv", "2024-01-01 00:00:00,1,,10,0\n")
     project.land(
         "told/t/20240101-100000000.csv",
-        "I,2024-01-01 09:00:00,2,20,1\nU,2024-01-01 09:00:01,2,21,2\nI,2024-01-01 09:00:02,3,x,1\n",
+        "I,2024-01-01 09:00:00,2,,20,1\nU,2024-01-01 09:00:01,2,,21,2\n"
+        "I,2024-01-01 09:00:02,3,,x,1\n",
     )
     assert tidemark(project, "run") == 0
     project.land(
         "told/t/20240101-110000000.csv",
-        "U,2024-01-01 09:00:01,2,21,2\nU,2024-01-01 08:00:00,1,11,1\nD,2024-01-01 10:30:00,2,,3\n",
+        "U,2024-01-01 09:00:01,2,,21,2\nU,2024-01-01 08:00:00,1,,11,1\n"
+        "D,2024-01-01 10:30:00,2,,,3\n"
+        # These two are no copies: a NULL stands elsewhere.
+        "U,2024-01-01 10:00:00,1,12,,2\nU,2024-01-01 10:00:00,1,,12,2\n",
     )
     assert tidemark(project, "run") == 0
     last = run_of(project, "told.t")
     counts = ("files", "rows", "inserted", "updated", "deleted", "late", "duplicate", "rejected")
-    assert [last[name] for name in counts] == [1, 3, 0, 2, 1, 1, 1, 0]
+    assert [last[name] for name in counts] == [1, 5, 0, 4, 1, 1, 1, 0]
     assert (last["run_id"], str(last["newest_change"])) == ("run-42", "2024-01-01 10:30:00")
     out = capfd.readouterr().out
     assert "told.t" in out
