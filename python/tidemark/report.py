@@ -100,6 +100,8 @@ def remarks(landed: Sequence[Landed]) -> Iterator[str]:
 
 
 def _of_table(entry: Landed) -> Iterator[str]:
+    for _, file in entry.retracted:
+        yield f"{entry.feed.name}: takes back {printable(file.path)}"
     if entry.note:
         yield f"{entry.feed.name}: {entry.note}"
     for path, reason in sorted(entry.reasons.items())[:_SOME]:

@@ -127,6 +127,8 @@ def reloaded(module_project: Callable[[], Project]) -> Project:
     project.add("reload.seq", {**COLUMNS, "seq": "int"}, "id", **with_seq)
     project.add("reload.parts", COLUMNS, "id")
     project.add("reload.mended", {"id": "int", "price": "int"}, "id")
+    project.add("reload.again", COLUMNS, "id", loaded_at="2024-01-01")
+    project.add("reload.touched", COLUMNS, "id", loaded_at="2024-01-01")
 
     ts = "2024-01-0{} 00:00:00,"
     project.land("reload/plain/LOAD00000001.csv", "1,a\n2,b\n3,c\n", modified=FIRST)
@@ -134,6 +136,10 @@ def reloaded(module_project: Callable[[], Project]) -> Project:
     project.land("reload/parts/LOAD00000001.csv", "1,a\n", modified=FIRST)
     project.land("reload/parts/LOAD00000002.csv", "2,b\n", modified=FIRST)
     project.land("reload/mended/LOAD00000001.csv", "1,10\n2,ten\n", modified=FIRST)
+    for table in ("again", "touched"):
+        for number, row in enumerate(("1,a\n", "2,b\n"), 1):
+            project.land(f"reload/{table}/LOAD0000000{number}.csv", row, modified=FIRST + number)
+        project.land(f"reload/{table}/20240102-000000000.csv", "U,1,A\nU,2,B\n")
     project.land("reload/plain/20240102-000000000.csv", "U,2,B\n")
     project.land("reload/seq/20240102-000000000.csv", f"U,{ts.format(2)}1,b,7\n")
     project.land("reload/mended/20240102-000000000.csv", "U,1,11\n")
@@ -147,6 +153,11 @@ def reloaded(module_project: Callable[[], Project]) -> Project:
     project.land("reload/parts/LOAD00000001.csv", "1,A\n", modified=reload_at)
     # The row that was refused is mended: no reload, row 1 stays as it was changed since.
     project.land("reload/mended/LOAD00000001.csv", "1,10\n2,20\n", modified=reload_at)
+    # All files with the rows that they had, behind a change; and one of them alone.
+    for number, row in enumerate(("1,a\n", "2,b\n"), 1):
+        again = f"reload/again/LOAD0000000{number}.csv"
+        project.land(again, row, modified=reload_at + number)
+    project.land("reload/touched/LOAD00000001.csv", "1,a\n", modified=reload_at)
     project.build()
 
     # After the reload: a change with a low sequence in a later file, a late one of an early file.
@@ -196,6 +207,35 @@ def test_a_reload_of_several_files_is_one(reloaded: Project) -> None:
     """The second file comes a build later, and its row has not been away."""
     assert reloaded.rows("current.cur_reload__parts", ["id", "name"]) == [(1, "A"), (2, "b")]
     assert [row for row in history(reloaded, "parts") if row[0] == 2] == [(2, "b", 1, None)]
+
+
+def test_a_load_written_again_with_its_rows_is_a_reload_and_a_touched_file_is_none(
+    reloaded: Project,
+) -> None:
+    """What changed in between was lost somewhere, which is why people load again."""
+    assert reloaded.rows("current.cur_reload__again", ["id", "name"]) == [(1, "a"), (2, "b")]
+    assert history(reloaded, "again")[:3] == [(1, "a", 1, 2), (1, "A", 2, 3), (1, "a", 3, None)]
+    assert reloaded.rows("current.cur_reload__touched", ["id", "name"]) == [(1, "A"), (2, "B")]
+
+
+def test_a_single_load_file_with_its_rows_is_a_reload_when_someone_says_so(
+    project: Project,
+) -> None:
+    project.add("once.t", COLUMNS, "id")
+    for at in (FIRST, FIRST + 5 * DAY):
+        project.land("once/t/LOAD00000001.csv", "1,a\n", modified=at)
+        project.land("once/t/20240102-000000000.csv", "U,1,b\n")
+        (landed,) = land(project)
+    assert "if it is a reload, run: tidemark confirm once/t/LOAD00000001.csv" in landed.note
+    ledger.confirm(project.spark, "once/t/LOAD00000001.csv", "test")
+    (landed,) = land(project)
+    assert (landed.failure, landed.rows, landed.note) == ("", 1, "")
+    assert entered(project, "once.t")[-2:] == [
+        ("T", "LOAD00000001.csv", None),
+        ("R", "LOAD00000001.csv", "1"),
+    ]
+    (again,) = land(project)
+    assert not again.is_new
 
 
 def test_a_mended_row_of_a_load_is_no_reload(reloaded: Project) -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from tests.project import Project
@@ -228,6 +229,107 @@ def test_a_run_that_dies_is_made_good_by_the_next(
     ]
     (nothing,) = land(project)
     assert nothing.rows == 0
+
+
+def test_a_retry_reads_its_files_as_they_are_declared_then(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The YAML was mended between the crash and the next run; one file was written anew."""
+    project.add("retry.t", {"id": "int", "price": "int"}, "id")
+    project.land("retry/t/20240101-100000000.csv", "I,1,10\nI,2,2.5\nI,3,30\n")
+    project.land("retry/t/20240101-110000000.csv", "I,4,40\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger, "write_finished", _stop)
+        with pytest.raises(Crash):
+            land(project)
+    path = project.folder / "models/staging/retry/_retry__sources.yml"
+    declared = yaml.safe_load(path.read_text())
+    declared["sources"][0]["tables"][0]["columns"][1]["data_type"] = "decimal(9, 2)"
+    path.write_text(yaml.safe_dump(declared))
+    project.land("retry/t/20240101-110000000.csv", "I,4,44\nI,5,50\n")
+    (landed,) = land(project)
+    assert (landed.failure, landed.rows, landed.rejected) == ("", 3, 0)
+    log = project.rows("log_retry.t", ["id", "price"], "id, price")
+    assert log == [("1", "10"), ("2", "2.5"), ("3", "30"), ("4", "40"), ("4", "44"), ("5", "50")]
+    assert dead_letters(project, "retry") == []
+    of_table = "tidemark.ledger where source_name = 'retry' and status = 'landed'"
+    counted = project.rows(f"{of_table} group by load_id", ["load_id", "sum(rows)"])
+    logged = project.rows("log_retry.t group by _load_id", ["_load_id", "count(*)"])
+    assert counted == logged
+
+
+def test_no_load_id_is_given_twice_when_the_ledger_is_an_older_one(project: Project) -> None:
+    project.add("older.t", COLUMNS, "id")
+    project.land("older/t/20240101-100000000.csv", "I,1,a\n")
+    land(project)
+    restored = project.commits("tidemark.ledger") - 1
+    project.land("older/t/20240101-110000000.csv", "I,2,b\nI,x,b\n")
+    land(project)
+    project.spark.sql(f"restore table tidemark.ledger to version as of {restored}")
+    project.land("older/t/20240101-120000000.csv", "I,3,c\n")
+    (landed,) = land(project)
+    assert (landed.failure, landed.rows, landed.rejected) == ("", 1, 1)
+    assert project.rows("log_older.t", ["id"]) == [("1",), ("2",), ("3",)]
+    assert [row[:3] for row in dead_letters(project, "older")] == [
+        ("20240101-110000000.csv", 2, "id")
+    ]
+    loads = project.rows("log_older.t", ["_load_id"])
+    assert len(set(loads)) == 3
+    (again,) = land(project)
+    assert not again.is_new
+
+
+def test_an_append_that_did_not_come_about_fails_its_table(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.add("lost.t", COLUMNS, "id")
+    project.land("lost/t/20240101-100000000.csv", "I,1,a\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "append", lambda *_: None)
+        (landed,) = land(project)
+    assert "log_lost.t has 0 rows of load" in landed.failure
+    (landed,) = land(project)
+    assert (landed.failure, landed.rows) == ("", 1)
+
+
+def test_a_log_that_cannot_be_created_fails_its_table_alone(project: Project) -> None:
+    project.add("nolog.bad", COLUMNS, "id")
+    project.add("nolog.good", COLUMNS, "id")
+    project.spark.sql("create schema if not exists log_nolog")
+    place = project.spark.sql("describe schema log_nolog").where("info_name = 'Location'")
+    folder = Path(place.collect()[0]["info_value"].removeprefix("file:")) / "bad"
+    folder.mkdir()
+    (folder / "somebody's.txt").write_text("not a table")
+    for table in ("bad", "good"):
+        project.land(f"nolog/{table}/20240101-100000000.csv", "I,1,a\n")
+    bad, good = land(project)
+    assert ("bad" in bad.failure, bad.rows) == (True, 0)
+    assert (good.failure, good.rows) == ("", 1)
+
+
+def test_what_is_far_ahead_waits_at_the_door(project: Project) -> None:
+    timed = {"timestamp_column": "ts", "lateness": "7 days"}
+    project.add("ahead.t", COLUMNS, "id", **timed)
+    project.add("ahead.free", COLUMNS, "id", **timed, ahead=None)
+    dated = {"format": "extract", "time_in_name": "%Y-%m-%d"}
+    project.add("ahead.x", COLUMNS, "id", **dated)
+    for table in ("t", "free"):
+        lines = "I,2999-01-01 00:00:00,1,a\nI,2024-01-01 00:00:00,2,b\n"
+        project.land(f"ahead/{table}/20240101-100000000.csv", lines)
+    project.land("ahead/x/2099-01-01.csv", "id,name\n1,a\n")
+    free, t, x = land(project)
+    assert (free.rows, t.rows, t.rejected, x.rows, x.set_aside) == (2, 1, 1, 0, 1)
+    letters = {row[0]: row[2:] for row in dead_letters(project, "ahead")}
+    assert letters["20240101-100000000.csv"] == (
+        "ts",
+        "2999-01-01 00:00:00",
+        "changed more than 1 day after it landed (ahead)",
+    )
+    assert "its time 2099-01-01 00:00:00 is more than 1 day ahead" in letters["2099-01-01.csv"][2]
+    project.land("ahead/t/20240201-100000000.csv", "U,2024-02-01 00:00:00,2,c\n")
+    project.land("ahead/free/20240201-100000000.csv", "U,2024-02-01 00:00:00,2,c\n")
+    free, t, _ = land(project)
+    assert (t.rows, free.rows, free.rejected) == (1, 0, 1)
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
