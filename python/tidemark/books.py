@@ -76,7 +76,7 @@ class Books(Protocol):
         """Let these be all rows of the table, in one commit."""
 
     def newest_load(self, feed: "Feed") -> int:
-        """The newest load that the feed's change log has, 0 when it has none."""
+        """The newest load that the feed's change log or dead letter has, 0 when it has none."""
 
     def properties(self, table: str) -> dict[str, str]:
         """The properties of a table of the lake."""
@@ -96,7 +96,7 @@ def of(spark: "SparkSession") -> Books:
 
 def place(table: str) -> str:
     """Where the files of `schema.table` are, in a lake that this machine's Spark has made."""
-    schema, name = table.split(".")
+    schema, name = table.replace("`", "").split(".")
     return f"{paths.warehouse()}/{schema.lower()}.db/{name.lower()}"
 
 
@@ -226,7 +226,8 @@ class _Files:
         at = place(feed.log)
         if not _is_table(at):
             return 0
-        return self._open(feed.log).transaction_version(transaction(feed)) or 0
+        tables = [self._open(name) for name in (feed.log, DEAD_LETTER)]
+        return max(table.transaction_version(transaction(feed)) or 0 for table in tables)
 
     def properties(self, table: str) -> dict[str, str]:
         if not _is_table(place(table)):
@@ -290,11 +291,11 @@ class _Spark:
     def newest_load(self, feed: "Feed") -> int:
         if not self.spark.catalog.tableExists(feed.log):
             return 0
-        return int(
-            self.spark.sql(f"select coalesce(max(_load_id), 0) as id from {feed.log}").collect()[0][
-                "id"
-            ]
+        found = self.spark.sql(
+            f"select max(_load_id) as id from {feed.log} union all select max(load_id) "
+            f"from {DEAD_LETTER} where source_name = '{feed.source}' and table_name = '{feed.table}'"
         )
+        return max(row["id"] or 0 for row in found.collect())
 
     def properties(self, table: str) -> dict[str, str]:
         found = self.spark.sql(f"show tblproperties {table}").collect()

@@ -160,6 +160,10 @@ def _lateness(value: Any) -> str:
     return str(value)
 
 
+def _ahead(value: Any) -> str | None:
+    return None if value is None else _lateness(value)
+
+
 def _time_in_name(value: Any) -> str:
     if not isinstance(value, str) or not time_pattern(value):
         raise _WrongError(
@@ -392,7 +396,7 @@ class Feed:
         debezium=UNAVAILABLE,
     )
     ahead: str | None = _setting(
-        Values("such as '1 day' or '2 hours'", _lateness),
+        Values("such as '1 day' or '2 hours', or null", _ahead),
         "changes further in the future than this are refused; null takes all",
         "1 day",
         can_be_off=True,

@@ -287,7 +287,7 @@ def test_an_append_that_did_not_come_about_fails_its_table(
     with monkeypatch.context() as patched:
         patched.setattr(log, "append", lambda *_: None)
         (landed,) = land(project)
-    assert "log_lost.t has 0 rows of load" in landed.failure
+    assert "`log_lost`.`t` has 0 rows of load" in landed.failure
     (landed,) = land(project)
     assert (landed.failure, landed.rows) == ("", 1)
 
