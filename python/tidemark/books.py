@@ -157,14 +157,15 @@ def _options(at: str) -> dict[str, str] | None:
 
 
 @cache
-def _schema(table: str) -> pa.Schema:
+def schema(table: str) -> pa.Schema:
+    """The columns of one of Tidemark's own tables, as Arrow types."""
     pairs = (entry.split() for entry in TABLES[table].split(", "))
     return pa.schema([(name, _TYPES[data_type]) for name, data_type in pairs])
 
 
 def _complete(table: str, rows: Iterable[Row]) -> list[dict[str, Any]]:
     now = datetime.now(UTC)
-    names = _schema(table).names
+    names = schema(table).names
     return [{name: row.get(name) for name in names} | {"at": row.get("at") or now} for row in rows]
 
 
@@ -191,7 +192,7 @@ class _Files:
 
     def create(self) -> None:
         if all(_is_table(place(table)) for table in TABLES) and all(
-            {field.name for field in self._open(table).schema().fields} >= {*_schema(table).names}
+            {field.name for field in self._open(table).schema().fields} >= {*schema(table).names}
             for table in TABLES
         ):
             return
@@ -204,7 +205,7 @@ class _Files:
         delta = self._open(table)
         there = {field.name for field in delta.schema().fields}
         known = [name for name in columns if name in there]
-        schema = pa.schema([_schema(table).field(name) for name in columns])
+        wanted = pa.schema([schema(table).field(name) for name in columns])
         for batch in pa.RecordBatchReader.from_stream(
             delta.scan(columns=known, predicate=None if where == "true" else where)
         ):
@@ -212,9 +213,9 @@ class _Files:
                 batch.column(field.name).cast(field.type)
                 if field.name in there
                 else pa.nulls(batch.num_rows, field.type)
-                for field in schema
+                for field in wanted
             ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
     def append(self, table: str, rows: Iterable[Row]) -> None:
         self._write(table, _complete(table, rows), "append")
@@ -248,7 +249,7 @@ class _Files:
         write: Any = write_deltalake
         write(
             delta,
-            pa.Table.from_pylist(rows, schema=_schema(table)),
+            pa.Table.from_pylist(rows, schema=schema(table)),
             mode=mode,
             schema_mode="overwrite" if mode == "overwrite" else None,
         )
@@ -273,12 +274,12 @@ class _Spark:
 
         found = self.spark.table(table).where(where)
         known = {name.lower() for name in found.columns}
-        schema = pa.schema([_schema(table).field(name) for name in columns])
+        wanted = pa.schema([schema(table).field(name) for name in columns])
         told = [
             name if name in known else f"cast(null as {_spark_type(table, name)}) as {name}"
             for name in columns
         ]
-        yield from spark_line.to_arrow(found.selectExpr(*told), schema).to_batches()
+        yield from spark_line.to_arrow(found.selectExpr(*told), wanted).to_batches()
 
     def append(self, table: str, rows: Iterable[Row]) -> None:
         complete = _complete(table, rows)
@@ -291,9 +292,10 @@ class _Spark:
     def newest_load(self, feed: "Feed") -> int:
         if not self.spark.catalog.tableExists(feed.log):
             return 0
+        of_feed = f"source_name = '{feed.source}' and table_name = '{feed.table}'"
         found = self.spark.sql(
-            f"select max(_load_id) as id from {feed.log} union all select max(load_id) "
-            f"from {DEAD_LETTER} where source_name = '{feed.source}' and table_name = '{feed.table}'"
+            f"select max(_load_id) as id from {feed.log} union all "
+            f"select max(load_id) from {DEAD_LETTER} where {of_feed}"
         )
         return max(row["id"] or 0 for row in found.collect())
 
@@ -302,7 +304,7 @@ class _Spark:
         return {row["key"]: row["value"] for row in found}
 
     def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
-        names = _schema(table).names
+        names = schema(table).names
         frame = self.spark.createDataFrame(
             [tuple(row[name] for name in names) for row in rows], TABLES[table]
         )

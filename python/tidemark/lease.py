@@ -22,6 +22,8 @@ from tidemark.errors import LakeBusyError
 TABLE = f"{books.SCHEMA}.lease"
 SECONDS_VARIABLE = "TIDEMARK_LEASE_SECONDS"
 _ASKED_EACH = 2
+# A short run takes the lease and gives it back.
+_TIDY_EACH, _COMMITS_OF_A_RUN = 100, 2
 
 
 @contextmanager
@@ -49,6 +51,7 @@ def held(spark: SparkSession) -> Iterator[None]:
             renewing.join()
             with suppress(Exception):  # it runs out by itself
                 _take(spark, holder, seconds=0)
+                _tidy(spark)
         if lost:
             raise LakeBusyError(
                 f"{lost[0]} took the lake while this run was at work: the lease could not be "
@@ -77,7 +80,12 @@ def _acquire(spark: SparkSession, holder: str) -> None:
     spark.sql(f"create schema if not exists {books.SCHEMA}")
     if not spark.catalog.tableExists(TABLE):
         with suppress(PySparkException):  # another run may have been first
-            session.create_table(spark, TABLE, "holder string, until timestamp", "")
+            session.create_table(
+                spark,
+                TABLE,
+                "holder string, until timestamp",
+                "tblproperties (delta.logRetentionDuration = 'interval 1 day')",
+            )
     wait_seconds = lock.wait_seconds()
     deadline = time.monotonic() + wait_seconds
     announced = ""
@@ -123,6 +131,13 @@ def _take(spark: SparkSession, holder: str, seconds: int) -> str:
         if "CONCURRENT" not in str(error).upper():
             raise
     return str(spark.table(TABLE).collect()[0]["holder"]).removeprefix(holder)
+
+
+def _tidy(spark: SparkSession) -> None:
+    """Now and then delete the files of older versions: each renewal leaves one."""
+    newest = spark.sql(f"describe history {TABLE} limit 1").collect()[0]["version"]
+    if newest % _TIDY_EACH < _COMMITS_OF_A_RUN:
+        spark.sql(f"vacuum {TABLE}")
 
 
 def _renew(spark: SparkSession, holder: str, done: threading.Event, lost: list[str]) -> None:

@@ -183,13 +183,17 @@ class Ledger:
         """Whether this version of the file was read, and nobody asked to read it again."""
         told = self._told.get(feed.name, {}).get(file.path)
         if told is None:
-            return file.path in self._known.get(feed.name, ())
+            return file.path in self.known_paths(feed.name)
         version = (file.size, file.modified)
         return version in told.loads and version not in told.wished
 
     def paths(self, feed: Feed) -> set[str]:
         """Of the files that are there, the paths of those that have landed."""
         return self._landed.get(feed.name, set())
+
+    def known_paths(self, name: str) -> set[str]:
+        """Of a table's files that are there, the paths of those in a version that was read."""
+        return self._known.get(name, set())
 
     def wanted(self, feed: Feed) -> set[str]:
         """The paths of files that someone asked to read again."""

@@ -18,6 +18,9 @@ from tidemark.file_names import SIDE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+# A statement grows with each file that it names. Beyond this, files of the newest day are asked for
+# their sizes and times, though they are known.
+_MOST_IN_SQL = 50_000
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -225,9 +228,10 @@ class _Remote:
             since -= timedelta(days=1)
             seen = [(uri, *known[name]) for name, uri in names.items() if name in known]
             written = "unix_micros(_metadata.file_modification_time)"
-            recent = files.where(f"{written} >= {_micros(since)}").where(
-                _is_none_of([each for each in seen if each[2] >= since])
-            )
+            recent = files.where(f"{written} >= {_micros(since)}")
+            seen = [each for each in seen if each[2] >= since]
+            if len(seen) <= _MOST_IN_SQL:
+                recent = recent.where(_is_none_of(seen))
         status = self._status(recent)
         others = [name for name in names if name not in status and name not in known]
         if since and others:
