@@ -1,20 +1,21 @@
 {#
     The changes of single keys that a build looks at. A truncate is a delete of
     every key there is: in the changes themselves, and in the table.
+
+    The CTEs that `keys_in_scope` gives must stand before it.
 #}
 {%- macro changes_in_scope(changes, feed, table, scope) -%}
 
 {%- set key = feed.key | join(', ') -%}
 {%- set newer = '_load_id > ' ~ scope.watermark -%}
-{%- set in_scope = {'in_order': newer, 'nothing': 'false'}.get(scope.kind, 'true') -%}
+{%- set in_scope = {'newer': newer, 'nothing': 'false'}.get(scope.kind, 'true') -%}
 {%- set order = '_order' -%}
 {%- set of_load = ['_load_id', '_landed_at'] + (['_after_reloads'] if feed.has_generations else []) -%}
 {%- if scope.until is defined -%}
     {%- set in_scope = '_load_id <= ' ~ scope.until -%}
     {%- set order = order_as_of(feed, scope.until) ~ ' as _order' -%}
 {%- endif -%}
-
-select
+{%- set columns -%}
     {%- for name in feed.columns %}
     `{{ name }}`,
     {%- endfor %}
@@ -25,15 +26,33 @@ select
     _changed_at,
     {{ order | indent(4) }},
     {{ of_load | join(', ') }}
+{%- endset -%}
+
+select
+    {{- columns }}
 
 from {{ changes }}
-{% if scope.kind == 'whole_story' %}
-left semi join (select {{ key }} from {{ changes }} where {{ newer }}) as touched using ({{ key }})
+{% if scope.settled_keys %}
+left anti join settled_keys using ({{ key }})
 {% endif %}
 where
     _op <> 'T'
     and {{ in_scope }}
-{% if scope.truncates %}
+{% if scope.late_keys %}
+union all
+
+select
+    {{- columns }}
+
+from {{ changes }}
+
+left semi join late_keys using ({{ key }})
+
+where
+    _op <> 'T'
+    and not {{ newer }}
+{% endif %}
+{%- if scope.truncates %}
 union all
 
 select
@@ -49,14 +68,14 @@ select
     truncates.{{ of_load | join(', truncates.') }}
 
 from (
-    select {{ key }}
-    from {{ changes }}
-    where _op <> 'T' and {{ newer if scope.kind == 'whole_story' else in_scope }}
-    {%- if scope.kind == 'in_order' %}
+    {%- if scope.late_keys %}
+    select {{ key }} from late_keys
+    {%- elif scope.kind == 'newer' %}
+    select {{ key }} from {{ changes }} where _op <> 'T' and {{ newer }}
     union
     select {{ key }} from {{ table }}
     {%- else %}
-    group by {{ key }}
+    select {{ key }} from {{ changes }} where _op <> 'T' and {{ in_scope }} group by {{ key }}
     {%- endif %}
 ) as every_key
 
@@ -71,7 +90,7 @@ cross join (
     where
         _is_delete
         and _op = 'T'
-        and {{ in_scope }}
+        and {{ 'true' if scope.late_keys else in_scope }}
 ) as truncates
 {% endif %}
 

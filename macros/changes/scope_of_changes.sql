@@ -3,14 +3,20 @@
     written: the SQL then holds only what this build needs.
 
     Returns a mapping with `watermark`, the newest load that the table has
-    applied; `truncates`, whether the changes in scope may hold a truncate;
-    `ever_truncated`, whether any change may be one; and `kind`:
-      everything   first build, full refresh, or a late truncate
-      nothing      no newer load
-      in_order     newer loads only: each of their changes is newer than all
-                   that is known of its key
-      whole_story  all changes of the keys in the newer loads, because one of
-                   them is late, or ties with a known one
+    applied; `truncates`, whether the changes in scope may hold a truncate; and
+    `kind`:
+      everything  first build, full refresh, or a late truncate
+      nothing     no newer load
+      newer       the newer loads, and all changes of the keys that are late
+    Of kind `newer` also `goes_on`, whether keys that are not late go on from
+    what the table holds; and where there are such keys, `new_keys`, a temporary
+    view of the keys in the newer loads, and whether it has some
+      late_keys     with a change that is late, or ties with a known one
+      settled_keys  that the newer loads do not change, because a newer
+                    change of theirs is known (of a current table)
+
+    The view is computed once, into Spark's cache: what follows joins with it
+    several times. `release_new_keys` forgets it behind the build.
 
     The watermark is read from the table itself, so that a restored or cloned
     table goes on from what it holds. It may fall behind (a load that changed
@@ -25,7 +31,7 @@
             {%- do _require_known_reloads(changes, known['unknown_reloads']) -%}
         {%- endif -%}
         {%- do return(
-            {'kind': 'everything', 'watermark': 0, 'truncates': true, 'ever_truncated': true}
+            {'kind': 'everything', 'watermark': 0, 'truncates': true}
         ) -%}
     {%- endif -%}
 
@@ -33,31 +39,45 @@
     {%- set watermark = known['applied'] | int -%}
     {%- set last_truncate = known['last_truncate'] | int -%}
     {%- do _require_known_reloads(changes, known['unknown_reloads']) -%}
-    {%- set ever_truncated = last_truncate > 0 -%}
     {%- set scope = {
         'kind': 'everything',
         'watermark': watermark,
-        'truncates': ever_truncated,
-        'ever_truncated': ever_truncated,
+        'truncates': last_truncate > 0,
     } -%}
 
     {%- if last_truncate > watermark -%}
         {#- Of a reload not even the changes that are known stay where they are in the order. -#}
         {%- if can_go_on and not feed.has_generations
             and run_query(_late_loads(changes, table, watermark, is_current)).rows | length == 0 -%}
-            {%- do scope.update({'kind': 'in_order'}) -%}
+            {%- do scope.update({'kind': 'newer', 'goes_on': true}) -%}
         {%- endif -%}
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set key = feed.key | join(', ') -%}
-    {%- set news = run_query(_new_and_late_keys(changes, key, table, scope, is_current)).rows[0] -%}
-    {%- if news['new_keys'] | int == 0 -%}
-        {%- do scope.update({'kind': 'nothing', 'truncates': false}) -%}
-    {%- elif can_go_on and news['late_keys'] | int == 0 -%}
-        {%- do scope.update({'kind': 'in_order', 'truncates': false}) -%}
+    {%- set keys = table.identifier ~ '__new_keys' -%}
+    {%- do run_query(
+        'create or replace temporary view ' ~ keys ~ ' as '
+        ~ _judged_keys(changes, feed, table, scope, is_current, can_go_on)
+    ) -%}
+    {%- do run_query('uncache table if exists ' ~ keys) -%}
+    {%- do run_query('cache lazy table ' ~ keys) -%}
+    {%- set found = run_query(
+        'select count(*) as new_keys, count_if(is_late) as late_keys, '
+        ~ 'count_if(is_settled) as settled_keys from ' ~ keys
+    ).rows[0] -%}
+    {%- set has_late_keys = found['late_keys'] | int > 0 -%}
+    {%- set has_settled_keys = found['settled_keys'] | int > 0 -%}
+    {%- do scope.update({
+        'kind': 'newer' if found['new_keys'] | int > 0 else 'nothing',
+        'goes_on': can_go_on and found['new_keys'] | int > 0,
+        'truncates': scope.truncates and has_late_keys,
+    }) -%}
+    {%- if has_late_keys or has_settled_keys -%}
+        {%- do scope.update(
+            {'new_keys': keys, 'late_keys': has_late_keys, 'settled_keys': has_settled_keys}
+        ) -%}
     {%- else -%}
-        {%- do scope.update({'kind': 'whole_story'}) -%}
+        {%- do run_query('uncache table if exists ' ~ keys) -%}
     {%- endif -%}
     {%- do return(scope) -%}
 
@@ -149,24 +169,47 @@
 
 
 {#
+    The keys of the newer loads, and whether what these say of them is late. For a table that cannot
+    go on, it always is.
+
     Deletes in the log, a partition of it, are the tombstones that a change of an
     absent key is compared with; a truncate is one for every key. A history also needs times that
-    go on, and re-derives a key that comes back after a delete: its last version's number is not
-    among the open ones.
+    go on. A current table shows the last change alone: it needs no older one, unless the last
+    ones tie (a copy may have moved the known one forward) or leave columns out.
 #}
-{%- macro _new_and_late_keys(changes, key, table, scope, is_current) -%}
+{%- macro _judged_keys(changes, feed, table, scope, is_current, can_go_on) -%}
+    {%- set key = feed.key | join(', ') -%}
+    {%- set shows_the_last = not is_current and not feed.partial -%}
+    {%- if not can_go_on -%}
+    select distinct
+        {{ key }},
+        true as is_late,
+        false as is_settled
+
+    from {{ changes }}
+
+    where
+        _load_id > {{ scope.watermark }}
+        and _op <> 'T'
+    {%- else -%}
     with
 
     new_keys as (
 
         select
             {{ key }},
-            min(struct(_order.phase, _order.sequence)) as first_order,
+            {%- if shows_the_last %}
+            max(struct(_order.phase, _order.sequence)) as order_that_counts
+            {%- else %}
+            min(struct(_order.phase, _order.sequence)) as order_that_counts,
             min(_changed_at) as first_at
+            {%- endif %}
 
         from {{ changes }}
 
-        where _load_id > {{ scope.watermark }}
+        where
+            _load_id > {{ scope.watermark }}
+            and _op <> 'T'
 
         group by {{ key }}
 
@@ -188,7 +231,7 @@
         select
             {{ key }},
             struct(_order.phase, _order.sequence) as known_until,
-            {% if is_current %}timestamp'9999-12-31'{% else %}_changed_at{% endif %} as known_at
+            _changed_at as known_at
 
         from {{ changes }}
 
@@ -224,8 +267,7 @@
 
         select
             {{ key }},
-            max(known_until) as known_until,
-            max_by(known_at, known_until) as known_at
+            max(struct(known_until, known_at)) as newest
 
         from known
 
@@ -236,15 +278,23 @@
     )
 
     select
-        count(*) as new_keys,
-        count_if(
-            first_order <= known_until
+        {{ key }},
+        {%- if shows_the_last %}
+        coalesce(order_that_counts = newest.known_until, false) as is_late,
+        coalesce(order_that_counts < newest.known_until, false) as is_settled
+        {%- else %}
+        coalesce(
+            order_that_counts <= newest.known_until
             {%- if is_current %}
-            or first_at <= known_at
-            {%- endif %}
-        ) as late_keys
+            or first_at <= newest.known_at
+            {%- endif %},
+            false
+        ) as is_late,
+        false as is_settled
+        {%- endif %}
 
     from new_keys
 
     left join newest_known using ({{ key }})
+    {%- endif -%}
 {%- endmacro -%}

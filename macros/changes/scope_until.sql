@@ -13,7 +13,6 @@
         'kind': 'everything',
         'watermark': 0,
         'truncates': true,
-        'ever_truncated': true,
         'until': until,
     }) -%}
 {%- endmacro -%}

@@ -5,20 +5,22 @@
 {%- macro current_rows(changes, feed, scope, merges) -%}
 
 {%- set key = feed.key | join(', ') -%}
+{%- set replaces = merges and (scope.late_keys or scope.kind == 'everything') -%}
+{%- set goes_on = merges and feed.partial and scope.goes_on -%}
 {%- set known_columns = (
     adapter.get_columns_in_relation(this) | map(attribute='name') | list
-    if feed.partial and scope.kind == 'in_order' else []
+    if goes_on or replaces else []
 ) -%}
 {%- set last_step = 'whole_rows' if feed.partial else 'first_copies' -%}
 
 with
-
+{{ keys_in_scope(feed, scope) }}
 changes as (
 
     {{ changes_in_scope(changes, feed, this, scope) | indent(4) }}
 
 ),
-{% if known_columns %}
+{% if goes_on %}
 {# What an update leaves out is in the row that it updates. #}
 events as (
 
@@ -48,13 +50,15 @@ events as (
 
     from {{ this }}
 
-    left semi join changes using ({{ key }})
-
+    left semi join {{ scope.new_keys or 'changes' }} as touched using ({{ key }})
+    {% if scope.late_keys %}
+    left anti join late_keys using ({{ key }})
+    {% endif %}
 ),
 {% endif %}
 first_copies as (
 
-    {{ first_copies('events' if known_columns else 'changes', feed) | indent(4) }}
+    {{ first_copies('events' if goes_on else 'changes', feed) | indent(4) }}
 
 ),
 {% if feed.partial %}
@@ -72,20 +76,39 @@ latest as (
 
     group by {{ key }}
 
+),
+
+shaped as (
+
+    select
+        {%- for name in feed.kept %}
+        change.`{{ name }}`,
+        {%- endfor %}
+        change._op,
+        change._changed_at,
+        change._order,
+        change._load_id
+
+    from latest
+    {% if not merges %}
+    where change._op <> 'D'
+    {% endif %}
 )
 
-select
-    {%- for name in feed.kept %}
-    change.`{{ name }}`,
-    {%- endfor %}
-    change._op,
-    change._changed_at,
-    change._order,
-    change._load_id
-
-from latest
-{% if not merges %}
-where change._op <> 'D'
+select * from shaped
+{% if replaces %}
+{# The merge writes each row that it gets, and need not read more of the table than the key. #}
+left anti join (
+    select * from {{ this }}
+    {%- if scope.late_keys %} left semi join late_keys using ({{ key }}){% endif %}
+) as known
+    on
+        {%- for name in feed.key %}
+        {% if not loop.first %}and {% endif %}shaped.`{{ name }}` = known.`{{ name }}`
+        {%- endfor %}
+        {%- for name in feed.kept.keys() | list + ['_op', '_changed_at', '_order', '_load_id'] if name not in feed.key %}
+        and shaped.`{{ name }}` <=> {% if name in known_columns %}known.`{{ name }}`{% else %}null{% endif %}
+        {%- endfor %}
 {% endif %}
 
 {%- endmacro -%}

@@ -2,10 +2,10 @@
     Every version that each key ever had (SCD2), valid from (inclusive) to
     (exclusive).
 
-    On a later build: the versions of the keys that the new loads touch. While
-    all changes come in order, a key goes on from its open version. Otherwise
-    its versions are derived anew, and those that no longer hold come as rows
-    with `_op = 'gone'`, which the merge turns into deletions.
+    On a later build: the versions that the new loads make or change. A key whose
+    new changes come in order goes on from its last version. One with a late change
+    is derived anew, and its versions that no longer hold come as rows with
+    `_op = 'gone'`, which the merge turns into deletions.
 #}
 {%- macro history_from_changes(
     changes,

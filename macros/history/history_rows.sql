@@ -13,15 +13,15 @@
 {%- set tracked_values -%}
     struct({% for name in shape.tracked %}`{{ name }}`{% if not loop.last %}, {% endif %}{% endfor %})
 {%- endset -%}
-{%- set continues = merges and scope.kind == 'in_order' -%}
-{%- set replaces = merges and scope.kind in ('whole_story', 'everything') -%}
+{%- set continues = merges and scope.goes_on -%}
+{%- set replaces = merges and (scope.late_keys or scope.kind == 'everything') -%}
 {%- set known_columns = (
     adapter.get_columns_in_relation(this) | map(attribute='name') | list
     if continues or replaces else []
 ) -%}
 
 with
-
+{{ keys_in_scope(feed, scope) }}
 changes as (
 
     {{ changes_in_scope(changes, feed, this, scope) | indent(4) }}
@@ -37,9 +37,9 @@ last_versions as (
 
     from {{ this }}
 
-    left semi join changes using ({{ key }})
-    {% if not scope.ever_truncated %}
-    where {{ shape.names.is_current }}
+    left semi join {{ scope.new_keys or 'changes' }} as touched using ({{ key }})
+    {% if scope.late_keys %}
+    left anti join late_keys using ({{ key }})
     {% endif %}
     group by {{ key }}
 
@@ -243,7 +243,16 @@ versions as (
     from bounded
 
     {# What was deleted before it was ever seen is no row. #}
-    where {{ 'content is not null' if shape.show_deletes else "shown._op <> 'D'" }}
+    where
+        {% if shape.show_deletes -%}
+        content is not null
+        {%- if continues %}
+        -- A deletion's row as the table has it.
+        and not (shown._op = 'D' and shown._known_from is not null and valid_to is null)
+        {%- endif %}
+        {%- else -%}
+        shown._op <> 'D'
+        {%- endif %}
 
 ),
 {% if shape.bitemporal %}
@@ -271,30 +280,84 @@ shaped as (
 
     from {{ 'known_versions' if shape.bitemporal else 'versions' }}
 
+){% if replaces %},
+
+{#
+    The merge writes each row that it gets, and need not read more of the table than the key: so
+    versions that the table has as they are are left out here. Those that no longer hold are found
+    in the same step.
+#}
+compared as (
+
+    select
+        max(version) as version,
+        max(known) as known
+
+    from (
+        select
+            {{ shape.names.version_key }} as compared_by,
+            struct(*) as version,
+            null as known
+
+        from shaped
+
+        union all
+
+        select
+            {{ shape.names.version_key }} as compared_by,
+            null as version,
+            struct(
+                {{ shape.names.version_key }},
+                {%- for name, type in feed.kept.items() %}
+                cast({{ '`' ~ name ~ '`' if name in known_columns else 'null' }} as {{ type }}) as `{{ name }}`,
+                {%- endfor %}
+                {%- for name in shape.own %}
+                {{ shape.names[name] }},
+                {%- endfor %}
+                _op,
+                _changed_at,
+                _order,
+                _load_id
+            ) as known
+
+        from {{ this }}
+
+        left semi join {{ 'late_keys' if scope.late_keys else 'changes' }} using ({{ key }})
+    )
+
+    group by compared_by
+
+),
+
+to_merge as (
+
+    select
+        coalesce(version, known) as merged,
+        version is null as is_gone
+
+    from compared
+
+    where not version <=> known
+
 )
 
-select * from shaped
-{% if replaces %}
-union all
-
 select
-    known.{{ shape.names.version_key }},
-    {%- for name, type in feed.kept.items() %}
-    {% if name in known_columns %}known.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
+    merged.{{ shape.names.version_key }},
+    {%- for name in feed.kept %}
+    merged.`{{ name }}`,
     {%- endfor %}
     {%- for name in shape.own %}
-    known.{{ shape.names[name] }},
+    merged.{{ shape.names[name] }},
     {%- endfor %}
-    'gone' as _op,
-    known._changed_at,
-    known._order,
-    known._load_id
+    if(is_gone, 'gone', merged._op) as _op,
+    merged._changed_at,
+    merged._order,
+    merged._load_id
 
-from {{ this }} as known
+from to_merge
+{% else %}
 
-left semi join changes using ({{ key }})
-
-left anti join shaped using ({{ shape.names.version_key }})
+select * from shaped
 {% endif %}
 
 {%- endmacro -%}

@@ -3,9 +3,11 @@
     Why: its merge cannot delete, updates every match, compares keys with `=`
     and needs every target column in the source.
     The options carry dbt-databricks' names, so that a model reads alike there;
-    `delete_condition` and `skip_unchanged` (a match without a difference is not
-    written) are ours. Source and target are `DBT_INTERNAL_SOURCE` and
-    `DBT_INTERNAL_DEST`.
+    `delete_condition`, `skip_unchanged` (a match without a difference is not
+    written) and `stage_source` are ours. Source and target are
+    `DBT_INTERNAL_SOURCE` and `DBT_INTERNAL_DEST`.
+    With `stage_source` Delta computes the source's rows once and keeps them while it merges. By itself
+    it does so only for sources that are not Delta tables, and computes others up to three times.
     Delete when: dbt-spark's merge has these clauses (dbt-adapters issue 1170).
 #}
 {%- macro spark__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) -%}
@@ -16,6 +18,9 @@
         "The merge into " ~ target ~ " has no unique_key: it would append every row. "
         ~ "Set unique_key, or incremental_strategy='append'."
     ) -%}
+{%- endif -%}
+{%- if config.get('stage_source') -%}
+    {%- do run_query('set spark.databricks.delta.merge.materializeSource = all') -%}
 {%- endif -%}
 {%- set source_columns = adapter.get_columns_in_relation(source) | map(attribute='name') | map('lower') | list -%}
 {%- set columns = [] -%}
