@@ -50,7 +50,12 @@ class Project:
 
         source, table = name.split(".")
         settings = {"format": "dms", "path": f"{source}/{table}", "key": key, **feed}
-        add.write(self.folder, add.NewTable(source, table, dict(columns), settings))
+        yml, *_ = add.write(self.folder, add.NewTable(source, table, dict(columns), settings))
+        # A query more for each table and build; test_commands has it.
+        declared = yaml.safe_load(yml.read_text())
+        for each in declared["sources"][0]["tables"]:
+            each.pop("data_tests", None)
+        yml.write_text(yaml.safe_dump(declared, sort_keys=False))
 
     def write(self, path: str, text: str) -> Path:
         """A file of the dbt project: a model, a YAML, a seed."""

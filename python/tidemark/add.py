@@ -430,6 +430,14 @@ def _entry(table: NewTable) -> str:
     entry = {
         "name": table.table,
         "description": what,
+        "data_tests": [
+            {
+                "log_is_complete": {
+                    "name": f"log_{table.source}__{table.table}__is_complete",
+                    "arguments": {"source_name": table.source, "table_name": table.table},
+                }
+            }
+        ],
         "config": {**config, "meta": {"feed": table.feed}},
         "columns": [
             {"name": name, "description": "", "data_type": data_type}

@@ -5,7 +5,7 @@ imported, so what needs them is imported late.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -245,9 +245,12 @@ def _build(
         tell("Building everything that has files.")
     else:
         select = sorted(parsed.nodes[name].select for name in due)
-        some = ", ".join(name.rsplit(".", 1)[-1] for name in select[:3])
-        more = f" and {len(select) - 3} more" if len(select) > 3 else ""
-        tell(f"Building {some}{more}.")
+        # For the tests of the logs that they read.
+        read = {parent for name in due for parent in parsed.nodes[name].parents}
+        select += sorted(
+            f"source:{node.feed}" for name in read if (node := parsed.nodes[name]).feed
+        )
+        tell(f"Building {_why(parsed, due, newest, built)}.")
     exclude = [f"source:{name}+" for name in failed]
     if not select:
         exclude += sorted(_selector(parsed.nodes[name]) for name in idle)
@@ -268,6 +271,25 @@ def _build(
         fallen = {name: each for name, each in built.items() if name not in dbt.failed(results)}
         project.write_built(own, {**fallen, **parsed.built_from(done, newest)}, run_id)
     return True
+
+
+def _why(
+    parsed: project.Project,
+    due: Collection[str],
+    newest: Mapping[str, int],
+    built: Mapping[str, project.Built],
+) -> str:
+    """What the nodes are built for: new loads, or else by their names."""
+    of_load = {
+        parsed.nodes[parent].feed
+        for name in due
+        for parent in parsed.nodes[name].parents
+        if name in built and newest.get(parsed.nodes[parent].feed, 0) > built[name].load_id
+    }
+    if parsed.below(parsed.sources_of(of_load)).issuperset(due):
+        return f"what depends on {', '.join(sorted(of_load))}"
+    names = sorted(name.rsplit(".", 1)[-1] for name in due)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _selector(node: project.Node) -> str:

@@ -31,6 +31,10 @@ def test_any_csv_becomes_tables_in_a_minute(
         "Wrote models/history/club/hist_club__people.sql",
         "Check the types and write the descriptions in the YAML, then: tidemark run",
     ]
+    assert (
+        "log_club__people__is_complete"
+        in (project.folder / "models/staging/club/_club__sources.yml").read_text()
+    )
     assert tidemark(project, "run") == 0
     assert "Landed 3 rows of 1 files." in capfd.readouterr().out
 

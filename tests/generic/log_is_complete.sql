@@ -18,7 +18,7 @@
             file,
             max(load_id) as retracted_in
 
-        from {{ source('tidemark', 'ledger') }}
+        from {{ api.Relation.create(schema='tidemark', identifier='ledger') }}
 
         where
             source_name = '{{ source_name }}'
@@ -36,7 +36,7 @@
             file,
             max(rows) as row_count
 
-        from {{ source('tidemark', 'ledger') }}
+        from {{ api.Relation.create(schema='tidemark', identifier='ledger') }}
 
         left join retracted using (file)
 
