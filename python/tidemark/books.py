@@ -6,6 +6,7 @@ Both write the same Delta tables, which Spark creates.
 """
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from tidemark import paths, s3, targets
+from tidemark import lock, paths, s3, targets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,9 +101,7 @@ def place(table: str) -> str:
     return f"{paths.warehouse()}/{schema.lower()}.db/{name.lower()}"
 
 
-def rows(
-    found: Iterable[pa.RecordBatch],
-) -> list[dict[str, Any]]:
+def rows(found: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     """What `read` gives, as dictionaries."""
     return [row for batch in found for row in batch.to_pylist()]
 
@@ -122,15 +121,13 @@ def _is_reached() -> bool:
 
 
 def _spark_is_a_hosts() -> bool:
-    from tidemark import lock
-
+    """Whether the Spark of this process was started by somebody else."""
     if lock.is_held(paths.lake_dir()):
         return False
-    # Only a Spark that is running already can be another's.
-    import sys
-
+    if os.environ.get("PYSPARK_GATEWAY_PORT"):
+        return True
     if "pyspark" not in sys.modules:
-        return bool(os.environ.get("PYSPARK_GATEWAY_PORT"))
+        return False
     from pyspark.sql import SparkSession
 
     return bool(SparkSession.getActiveSession() or getattr(SparkSession, "_instantiatedSession", 0))

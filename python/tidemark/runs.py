@@ -99,12 +99,10 @@ def _idle(build: bool) -> list[Landed] | None:
     if targets.method() != "session" or "://" in paths.landing():
         return None
     known = project.cached()
-    if known is None:
+    own = books.without_spark()
+    if known is None or own is None:
         return None
     lock.hold(paths.lake_dir())
-    own = books.without_spark()
-    if own is None:
-        return None
     root = storage.landing_folder()
     root.require()
     found = [planning.listed(root, feed, own) for feed in known.feeds]
