@@ -1,6 +1,7 @@
 """A dbt project of a test's own: Tidemark's macros, its own feeds, files and tables."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -51,11 +52,9 @@ class Project:
         source, table = name.split(".")
         settings = {"format": "dms", "path": f"{source}/{table}", "key": key, **feed}
         yml, *_ = add.write(self.folder, add.NewTable(source, table, dict(columns), settings))
-        # A query more for each table and build; test_commands has it.
-        declared = yaml.safe_load(yml.read_text())
-        for each in declared["sources"][0]["tables"]:
-            each.pop("data_tests", None)
-        yml.write_text(yaml.safe_dump(declared, sort_keys=False))
+        # A query more for each table and build: test_commands has it.
+        data_tests = re.compile(r"^( +)data_tests:\n(?:\1.*\n)+?(?=\1config:)", re.MULTILINE)
+        yml.write_text(data_tests.sub("", yml.read_text()))
 
     def write(self, path: str, text: str) -> Path:
         """A file of the dbt project: a model, a YAML, a seed."""
