@@ -21,3 +21,8 @@ SIDE = re.compile(
     r"^[._]|\.(dfm|crc|tmp|md)$|\.(keys|headers)\.[a-z.]+$|^awsdms_|^s3_validation_failures$",
     re.IGNORECASE,
 )
+
+
+def is_load(path: str) -> bool:
+    """Whether a file is of a DMS task's full load, by its name."""
+    return bool(DMS_LOAD.match(path.rpartition("/")[2]))

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark import books, files, macros, readers
 from tidemark.feeds import Feed
-from tidemark.file_names import DMS_LOAD
 from tidemark.files import LandedFile
 from tidemark.ledger import Plan
 from tidemark.problems import Reason
@@ -194,11 +193,6 @@ def _as_truncates(files: DataFrame) -> DataFrame:
         "0L as _position",
         "true as _is_delete",
     )
-
-
-def is_load(path: str) -> bool:
-    """Whether a file is of a DMS task's full load, by its name."""
-    return bool(DMS_LOAD.match(path.rpartition("/")[2]))
 
 
 def in_their_generation(

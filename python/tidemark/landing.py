@@ -33,6 +33,7 @@ from tidemark import (
 )
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Feed
+from tidemark.file_names import is_load
 from tidemark.files import LandedFile
 from tidemark.landed import Landed
 from tidemark.storage import LandingFolder
@@ -184,7 +185,7 @@ def _carry_out(
         elif feed.format == "dms":
             loads = [file for file in readable if file.kind == "load" and file.path not in refused]
             if loads:
-                is_whole = not any(full_loads.is_load(path) for path in refused)
+                is_whole = not any(is_load(path) for path in refused)
                 events = full_loads.in_their_generation(
                     spark, feed, events, loads, plan, is_whole=is_whole, notes=outcome.notes
                 )

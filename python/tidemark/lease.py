@@ -84,7 +84,7 @@ def _acquire(spark: SparkSession, holder: str) -> None:
                 spark,
                 TABLE,
                 "holder string, until timestamp",
-                "tblproperties (delta.logRetentionDuration = 'interval 1 day')",
+                "tblproperties (delta.logRetentionDuration = 'interval 7 days')",
             )
     wait_seconds = lock.wait_seconds()
     deadline = time.monotonic() + wait_seconds

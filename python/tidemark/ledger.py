@@ -19,6 +19,7 @@ from tidemark import books
 from tidemark.books import Books
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed
+from tidemark.file_names import is_load
 from tidemark.files import EPOCH, LandedFile
 
 if TYPE_CHECKING:
@@ -522,7 +523,7 @@ def confirm(spark: "SparkSession", path: str, run_id: str) -> str:
     found = found or [
         row
         for (_, _, file), row in newest.items()
-        if file == path and (row["status"], row["kind"]) == ("landed", "load")
+        if file == path and row["status"] == "landed" and is_load(file)
     ]
     if not found:
         aside = [file for _, _, file in is_waiting]

@@ -222,9 +222,9 @@ def test_a_single_load_file_with_its_rows_is_a_reload_when_someone_says_so(
     project: Project,
 ) -> None:
     project.add("once.t", COLUMNS, "id")
+    project.land("once/t/20240102-000000000.csv", "U,1,b\n")
     for at in (FIRST, FIRST + 5 * DAY):
         project.land("once/t/LOAD00000001.csv", "1,a\n", modified=at)
-        project.land("once/t/20240102-000000000.csv", "U,1,b\n")
         (landed,) = land(project)
     assert "if it is a reload, run: tidemark confirm once/t/LOAD00000001.csv" in landed.note
     ledger.confirm(project.spark, "once/t/LOAD00000001.csv", "test")
