@@ -19,9 +19,10 @@ CHECKED := setup
 endif
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-# Of a test's time, much is one thing waiting for another: two processes, each with a Spark of its own.
-TESTERS ?= 2
-SHARED := --numprocesses $(TESTERS) --dist loadgroup --no-loadscope-reorder
+# With TESTERS=2 there are two processes, each with a Spark of its own. That pays from four cores on:
+# one Spark keeps two busy.
+TESTERS ?= 1
+SHARED := $(if $(filter-out 1,$(TESTERS)),--numprocesses $(TESTERS) --dist loadgroup --no-loadscope-reorder)
 # What `make test-core` runs: a few minutes that touch most of what Spark does here.
 CORE := $(addprefix tests/, python $(addprefix functional/test_, convergence.py drift.py snapshots.py \
   landing.py::test_bad_rows_are_dead_letters_and_the_good_ones_land \
