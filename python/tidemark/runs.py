@@ -240,7 +240,8 @@ def _build(
     if build_all:
         tell("Building everything.")
     elif due == buildable - idle - blocked:
-        tell("Building everything that has files.")
+        of_load = _of_load(parsed, due, newest, built)
+        tell(f"Building {of_load or 'everything that has files'}.")
     else:
         select = sorted(parsed.nodes[name].select for name in due)
         # For the tests of the logs that they read.
@@ -248,7 +249,9 @@ def _build(
         select += sorted(
             f"source:{node.feed}" for name in read if (node := parsed.nodes[name]).feed
         )
-        tell(f"Building {_why(parsed, due, newest, built)}.")
+        names = sorted(name.rsplit(".", 1)[-1] for name in due)
+        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        tell(f"Building {_of_load(parsed, due, newest, built) or some}.")
     exclude = [f"source:{name}+" for name in failed]
     if not select:
         exclude += sorted(_selector(parsed.nodes[name]) for name in idle)
@@ -271,13 +274,13 @@ def _build(
     return True
 
 
-def _why(
+def _of_load(
     parsed: project.Project,
     due: Collection[str],
     newest: Mapping[str, int],
     built: Mapping[str, project.Built],
 ) -> str:
-    """What the nodes are built for: new loads, or else by their names."""
+    """The feeds, in words, whose new loads all of these nodes are due for; '' otherwise."""
     of_load = {
         parsed.nodes[parent].feed
         for name in due
@@ -286,8 +289,7 @@ def _why(
     }
     if parsed.below(parsed.sources_of(of_load)).issuperset(due):
         return f"what depends on {', '.join(sorted(of_load))}"
-    names = sorted(name.rsplit(".", 1)[-1] for name in due)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return ""
 
 
 def _selector(node: project.Node) -> str:
