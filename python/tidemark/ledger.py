@@ -21,6 +21,7 @@ from tidemark.errors import ConfigError
 from tidemark.feeds import Feed
 from tidemark.file_names import is_load
 from tidemark.files import EPOCH, LandedFile
+from tidemark.storage import micros
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -288,7 +289,7 @@ class _Pass:
         self.pairs = [(name, file) for name, files in listed.items() for file in files]
         self.keys = pa.array([f"{name}\0{file.path}" for name, file in self.pairs], pa.string())
         self.sizes = np.array([file.size for _, file in self.pairs], dtype=np.int64)
-        self.times = np.array([_micros(file.modified) for _, file in self.pairs], dtype=np.int64)
+        self.times = np.array([micros(file.modified) for _, file in self.pairs], dtype=np.int64)
         self.is_known = np.zeros(len(self.pairs), dtype=bool)
         self.has_landed = np.zeros(len(self.pairs), dtype=bool)
         # Files of which one row does not tell all.
@@ -667,7 +668,3 @@ def _landed_file(row: Mapping[str, Any]) -> LandedFile:
 def _is_of(feed: Feed) -> str:
     source, table = (text.replace("'", "''") for text in (feed.source, feed.table))
     return f"source_name = '{source}' and table_name = '{table}'"
-
-
-def _micros(at: datetime) -> int:
-    return (at - EPOCH) // timedelta(microseconds=1)

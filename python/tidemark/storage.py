@@ -112,7 +112,8 @@ def _escaped(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
-def _micros(at: datetime) -> int:
+def micros(at: datetime) -> int:
+    """Microseconds since 1970, as the ledger and Spark compare times."""
     return (at - _NEVER) // timedelta(microseconds=1)
 
 
@@ -120,7 +121,7 @@ def _is_none_of(versions: Iterable[tuple[str, int, datetime]]) -> str:
     """A condition that a listing answers: the file is none of these URIs with size and time."""
     at = "unix_micros(_metadata.file_modification_time)"
     known = "', '".join(
-        f"{uri} {size} {_micros(modified)}".replace("'", "%27") for uri, size, modified in versions
+        f"{uri} {size} {micros(modified)}".replace("'", "%27") for uri, size, modified in versions
     )
     uri = "replace(_metadata.file_path, chr(39), '%27')"
     return f"concat_ws(' ', {uri}, _metadata.file_size, {at}) not in ('{known}')"
@@ -228,7 +229,7 @@ class _Remote:
             since -= timedelta(days=1)
             seen = [(uri, *known[name]) for name, uri in names.items() if name in known]
             written = "unix_micros(_metadata.file_modification_time)"
-            recent = files.where(f"{written} >= {_micros(since)}")
+            recent = files.where(f"{written} >= {micros(since)}")
             seen = [each for each in seen if each[2] >= since]
             if len(seen) <= _MOST_IN_SQL:
                 recent = recent.where(_is_none_of(seen))
