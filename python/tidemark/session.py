@@ -49,6 +49,9 @@ ESSENTIAL = {
     "spark.sql.legacy.createHiveTableByDefault": "false",
     # A text with ${name} in it is a text: Spark would put a setting's value there.
     "spark.sql.variable.substitute": "false",
+    # A date before 1582 or a time before 1900 is written as it is; Spark 3.5 would refuse the row.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
 # From so many bytes of files on, compiled queries save more time than compiling them takes: with
