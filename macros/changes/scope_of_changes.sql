@@ -15,8 +15,9 @@
       settled_keys  that the newer loads do not change, because a newer
                     change of theirs is known (of a current table)
 
-    The view is computed once, into Spark's cache: what follows joins with it
-    several times. `release_new_keys` forgets it behind the build.
+    The view is computed once more, into Spark's cache: what follows joins with it
+    several times. `release_new_keys` forgets it behind the build. Most builds have no
+    such keys, and for them Spark would plan the view three times over to cache it.
 
     The watermark is read from the table itself, so that a restored or cloned
     table goes on from what it holds. It may fall behind (a load that changed
@@ -39,6 +40,7 @@
     {%- set watermark = known['applied'] | int -%}
     {%- set last_truncate = known['last_truncate'] | int -%}
     {%- do _require_known_reloads(changes, known['unknown_reloads']) -%}
+    {%- do use_deletion_vectors(table, known['row_count'] | int) -%}
     {%- set scope = {
         'kind': 'everything',
         'watermark': watermark,
@@ -54,16 +56,10 @@
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set keys = table.identifier ~ '__new_keys' -%}
-    {%- do run_query(
-        'create or replace temporary view ' ~ keys ~ ' as '
-        ~ _judged_keys(changes, feed, table, scope, is_current, can_go_on)
-    ) -%}
-    {%- do run_query('uncache table if exists ' ~ keys) -%}
-    {%- do run_query('cache lazy table ' ~ keys) -%}
+    {%- set judged = _judged_keys(changes, feed, table, scope, is_current, can_go_on) -%}
     {%- set found = run_query(
         'select count(*) as new_keys, count_if(is_late) as late_keys, '
-        ~ 'count_if(is_settled) as settled_keys from ' ~ keys
+        ~ 'count_if(is_settled) as settled_keys from (' ~ judged ~ ')'
     ).rows[0] -%}
     {%- set has_late_keys = found['late_keys'] | int > 0 -%}
     {%- set has_settled_keys = found['settled_keys'] | int > 0 -%}
@@ -73,11 +69,13 @@
         'truncates': scope.truncates and has_late_keys,
     }) -%}
     {%- if has_late_keys or has_settled_keys -%}
+        {%- set keys = table.identifier ~ '__new_keys' -%}
+        {%- do run_query('uncache table if exists ' ~ keys) -%}
+        {%- do run_query('create or replace temporary view ' ~ keys ~ ' as ' ~ judged) -%}
+        {%- do run_query('cache lazy table ' ~ keys) -%}
         {%- do scope.update(
             {'new_keys': keys, 'late_keys': has_late_keys, 'settled_keys': has_settled_keys}
         ) -%}
-    {%- else -%}
-        {%- do run_query('uncache table if exists ' ~ keys) -%}
     {%- endif -%}
     {%- do return(scope) -%}
 
@@ -86,13 +84,30 @@
 
 {%- macro _loads_known(changes, feed, table) -%}
     select
-        applied,
-        last_truncate,
-        unknown_reloads
+        max(applied) as applied,
+        max(row_count) as row_count,
+        max(last_truncate) as last_truncate,
+        max(unknown_reloads) as unknown_reloads
 
-    from (select coalesce(max(_load_id), 0) as applied from {{ table }})
+    from (
+        select
+            coalesce(max(_load_id), 0) as applied,
+            count(*) as row_count,
+            0 as last_truncate,
+            0 as unknown_reloads
 
-    cross join ({{ _truncates_known(changes, feed) }})
+        from {{ table }}
+
+        union all
+
+        select
+            0 as applied,
+            0 as row_count,
+            last_truncate,
+            unknown_reloads
+
+        from ({{ _truncates_known(changes, feed) }})
+    )
 {%- endmacro -%}
 
 

@@ -391,11 +391,6 @@ def test_a_build_is_one_commit_and_none_without_rows(lab: Lab) -> None:
     assert lab.commits == [1, 2, 2]
 
 
-def test_new_tables_mark_deleted_rows(lab: Lab) -> None:
-    properties = dict(lab.rows("show tblproperties traps_made.merged"))
-    assert properties["delta.enableDeletionVectors"] == "true"
-
-
 # --- Errors -----------------------------------------------------------------------------------
 
 FILES["models/unknown_column.sql"] = incremental(

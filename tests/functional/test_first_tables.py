@@ -1,6 +1,7 @@
 """The main job, small: files in, tables out."""
 
 import pytest
+import yaml
 
 from tests.project import Project
 
@@ -11,6 +12,7 @@ COLUMNS = {"id": "int", "name": "string", "amount": "decimal(9, 2)"}
 
 def test_changes_become_tables(project: Project) -> None:
     project.add("first.orders", COLUMNS, "id", loaded_at="2024-01-01")
+    _is_large(project, rows=3)
     project.land("first/orders/LOAD00000001.csv", "1,one,1.00\n2,two,2.00\n3,three,3.00\n")
     project.build()
     project.land(
@@ -31,7 +33,26 @@ def test_changes_become_tables(project: Project) -> None:
         (5, "amount", "a lot", "not a decimal(9, 2)"),
         (6, "Op", "X", "unknown operation: one of I, U, D was expected"),
     ]
+    # A log is only appended to. What a model says of its own table counts.
+    for table, marks in (
+        ("log_first.orders", None),
+        ("current.cur_first__orders", "true"),
+        ("history.hist_first__orders", "false"),
+    ):
+        properties = dict(project.spark.sql(f"show tblproperties {table}").collect())
+        assert properties.get("delta.enableDeletionVectors") == marks, table
     tables = ["log_first.orders", "current.cur_first__orders", "history.hist_first__orders"]
     before = [project.commits(table) for table in tables]
     project.build()
     assert [project.commits(table) for table in tables] == before
+
+
+def _is_large(project: Project, rows: int) -> None:
+    """A table counts as large from so many rows on; the history wants no deletion vectors."""
+    file = project.folder / "dbt_project.yml"
+    settings = yaml.safe_load(file.read_text())
+    layers = settings["models"]["tidemark"]
+    for layer in ("current", "history"):
+        layers[layer]["+deletion_vectors_from"] = rows
+    layers["history"]["+tblproperties"] = {"delta.enableDeletionVectors": "false"}
+    file.write_text(yaml.safe_dump(settings, sort_keys=False))
