@@ -65,6 +65,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     land.set_defaults(run=_land)
 
+    status = commands.add_parser(
+        "status",
+        help="how each table stands: new files, dead letters, models to build, failures",
+        parents=[on_target],
+    )
+    status.set_defaults(run=_status)
+
     confirm = commands.add_parser(
         "confirm",
         help="take a file that was set aside until someone confirms it",
@@ -195,6 +202,13 @@ def _land(options: argparse.Namespace) -> None:
     from tidemark import runs
 
     runs.run(build=False)
+
+
+def _status(options: argparse.Namespace) -> None:
+    from tidemark import status
+
+    for line in status.lines():
+        print(line)
 
 
 def _replay(options: argparse.Namespace) -> None:

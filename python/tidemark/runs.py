@@ -6,8 +6,10 @@ imported, so what needs them is imported late.
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tidemark import (
@@ -122,14 +124,19 @@ def _at_work(
     quiet: bool,
     replay: Sequence[str] | None,
 ) -> list[Landed]:
-    from tidemark import dbt, lease, session
+    from tidemark import lease, session
+
+    with ThreadPoolExecutor(1) as beside:
+        # dbt takes as long to import as Spark's Java to start.
+        beside.submit(import_module, "tidemark.dbt")
+        spark = session.get()
+    from tidemark import dbt
 
     stamp = project.stamp()
     manifest = dbt.parse()
     parsed = project.of(manifest)
     project.keep(parsed, manifest, stamp)
     registration = _registration(manifest)
-    spark = session.get()
     with lease.held(spark), _registered(spark, registration, tell):
         landed, has_built = _run(spark, parsed, run_id, tell, build, build_all, quiet, replay)
         if registration:

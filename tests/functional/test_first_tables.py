@@ -19,7 +19,9 @@ def test_changes_become_tables(project: Project) -> None:
         "first/orders/20240102-100000000.csv",
         "U,1,uno,1.00\nU,1,eins,1.50\nD,2,,\nI,4,four,4.00\nU,3,three,a lot\nX,3,three,3\n",
     )
+    jobs = _spark_jobs(project)
     project.build()
+    assert _spark_jobs(project) - jobs <= 60
     assert project.rows("current.cur_first__orders", ["id", "name", "cast(amount as string)"]) == [
         (1, "eins", "1.50"),
         (3, "three", "3.00"),
@@ -46,6 +48,11 @@ def test_changes_become_tables(project: Project) -> None:
     before = [project.commits(table) for table in tables]
     project.build()
     assert [project.commits(table) for table in tables] == before
+
+
+def _spark_jobs(project: Project) -> int:
+    """How many there have been; a small build costs a tenth of a second of CPU for each."""
+    return max(project.spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 
 def _is_large(project: Project, rows: int) -> None:

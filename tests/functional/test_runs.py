@@ -1,5 +1,7 @@
 """`tidemark run` and `replay` as a user meets them: failures, new columns, what is told."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -39,6 +41,13 @@ def test_a_table_that_fails_does_not_stop_the_others(
     assert "tidemark: 1 of 2 tables failed, see above: fails.bad." in told.err
     assert "1 of 3 records are bad, which is more than max_rejected_share 0.25" in told.out
     assert "record 2: not a int" in told.out
+    assert tidemark(project, "status") == 0
+    told = capfd.readouterr()
+    table, _, _ = told.out.partition("fails.bad failed:")
+    lines = {line.split()[0]: line.split() for line in table.splitlines() if line[:5] == "fails"}
+    assert (lines["fails.bad"][1], lines["fails.bad"][-1]) == ("1", "failed")
+    assert lines["fails.good"][1:5] == ["0", "0", "0", "0"]
+    assert "1 of 3 records are bad" in told.out
     assert project.rows("log_fails.bad", ["count(*)"]) == [(0,)]
     assert project.rows("current.cur_fails__good", ["id", "price"]) == [(1, 10)]
     assert not project.spark.catalog.tableExists("current.cur_fails__bad")
@@ -176,6 +185,9 @@ def test_only_what_changed_is_built_and_a_failing_table_does_not_make_it_more(
     assert tidemark(project, "run") == 1
     capfd.readouterr()
     project.write("models/marts/due/due_count.sql", f"{mart} where true")
+    assert tidemark(project, "status") == 0
+    (line,) = [each for each in capfd.readouterr().out.splitlines() if each[:8] == "due.good"]
+    assert line.split()[1:5] == ["0", "0", "0", "1"]
     assert tidemark(project, "run") == 1
     assert "Building due_count." in capfd.readouterr().out
     assert tidemark(project, "run") == 1
@@ -253,6 +265,27 @@ def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
         (None, "1 of its 2 records are bad, and the feed is strict"),
         (2, "not a int"),
     ]
+    project.land("gate/t/20240101-120000000.csv", "I,4,40,1\n")
+    with project.here():
+        told = subprocess.run(
+            [sys.executable, "-c", _STATUS_WITHOUT_SPARK],
+            capture_output=True,
+            text=True,
+        )
+    assert told.returncode == 0, told.stderr
+    (line,) = [line.split() for line in told.stdout.splitlines() if line.startswith("gate.t ")]
+    assert line[:5] == ["gate.t", "1", "1", "1", "0"]
+    aside = "gate.t: set aside gate/t/20240101-100000000.csv: 1 of its 2 records are bad"
+    assert aside in told.stdout
+
+
+_STATUS_WITHOUT_SPARK = """
+import sys
+from tidemark import cli
+code = cli.main(["status"])
+assert "pyspark" not in sys.modules
+sys.exit(code)
+"""
 
 
 def test_what_a_strict_feed_refuses_is_not_deleted(project: Project) -> None:

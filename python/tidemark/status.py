@@ -1,0 +1,104 @@
+"""`tidemark status`: how each table stands. On a lake of this machine it needs no Spark."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from tabulate import tabulate
+
+from tidemark import books, paths, planning, project, report, storage, targets
+
+_OPEN = "superseded_by is null"
+
+
+def lines() -> Iterator[str]:
+    """What there is to say: the last run, a line a table, and what someone should look at.
+
+    Raises TidemarkError when the project cannot be read or the landing folder is not there.
+    """
+    own = _books()
+    if own is None:
+        yield f"Nothing has landed in {paths.lake_dir()} yet: tidemark run."
+        return
+    parsed = project.cached()
+    if parsed is None:
+        from tidemark import dbt
+
+        parsed = project.of(dbt.parse())
+    root = storage.landing_folder()
+    root.require()
+    found = [planning.listed(root, feed, own) for feed in parsed.feeds]
+    work, book = planning.plan(own, parsed.feeds, found)
+    due = parsed.due(book.newest_loads, project.read_built(own))
+    runs = _newest_runs(own)
+    records, aside = _open_records(own), _set_aside(own)
+    if runs:
+        last = max(runs.values(), key=lambda run: run["at"])
+        yield f"Last run that landed files: {last['run_id']}, {_time(last['at'])}"
+    table = []
+    for landed, plan in work:
+        name = landed.feed.name
+        run = runs.get(name, {})
+        landed.failure = landed.failure or run.get("failure") or ""
+        landed.reasons = aside.get(name, {})
+        is_due = due & parsed.below(parsed.sources_of([name]))
+        new = len(plan.files) if plan else 0
+        to_build = sum(bool(parsed.nodes[node].select) for node in is_due)
+        counts = (new, len(landed.reasons), records.get(name, 0), to_build)
+        times = (_time(run.get("at")), _time(run.get("newest_change")))
+        table.append((name, *counts, *times, "failed" if landed.failure else ""))
+    headers = ["table", "new files", "set aside", "dead letters", "models to build", "last landed"]
+    yield tabulate(table, headers=[*headers, "newest change", ""])
+    yield from report.remarks([landed for landed, _ in work])
+
+
+def _books() -> books.Books | None:
+    own = books.without_spark()
+    if own or targets.method() == "session":
+        return own
+    from tidemark import session
+
+    own = books.of(session.get())
+    own.create()
+    return own
+
+
+def _newest_runs(own: books.Books) -> dict[str, dict[str, Any]]:
+    """The newest run of each table that got files, or failed."""
+    columns = ("source_name", "table_name", "run_id", "newest_change", "failure", "at")
+    newest: dict[str, dict[str, Any]] = {}
+    for row in books.rows(own.read(books.RUNS, columns)):
+        name = f"{row['source_name']}.{row['table_name']}"
+        if name not in newest or newest[name]["at"] <= row["at"]:
+            newest[name] = row
+    return newest
+
+
+def _open_records(own: books.Books) -> dict[str, int]:
+    """How many records of each table are in the dead letter, and open."""
+    names = ["source_name", "table_name"]
+    found = own.read(books.DEAD_LETTER, names, f"{_OPEN} and position is not null")
+    schema = pa.schema([books.schema(books.DEAD_LETTER).field(name) for name in names])
+    rows = (
+        pa.Table.from_batches(found, schema)
+        .group_by(names)
+        .aggregate([([], "count_all")])
+        .to_pylist()
+    )
+    return {f"{row['source_name']}.{row['table_name']}": row["count_all"] for row in rows}
+
+
+def _set_aside(own: books.Books) -> dict[str, dict[str, str]]:
+    """Of each table, the files that were set aside, and why."""
+    aside: dict[str, dict[str, str]] = {}
+    columns = ("source_name", "table_name", "file", "reason")
+    for row in books.rows(own.read(books.DEAD_LETTER, columns, f"{_OPEN} and position is null")):
+        aside.setdefault(f"{row['source_name']}.{row['table_name']}", {})[row["file"]] = row[
+            "reason"
+        ]
+    return aside
+
+
+def _time(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
