@@ -17,7 +17,7 @@
 
     The view is computed once more, into Spark's cache: what follows joins with it
     several times. `release_new_keys` forgets it behind the build. Most builds have no
-    such keys, and for them Spark would plan the view three times over to cache it.
+    such keys, and need no view: making, caching and forgetting it costs a second.
 
     The watermark is read from the table itself, so that a restored or cloned
     table goes on from what it holds. It may fall behind (a load that changed

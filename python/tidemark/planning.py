@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tidemark import files, ledger
+from tidemark import files, ledger, storage
 from tidemark.books import Books
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
@@ -21,6 +21,15 @@ def listed(root: LandingFolder, feed: Feed, own: Books) -> Listed:
         return found or ([] if root.has(feed.path) else None)
     except Exception as error:
         return error
+
+
+def of_landing_folder(
+    own: Books, feeds: Sequence[Feed]
+) -> tuple[list[tuple[Landed, ledger.Plan | None]], ledger.Ledger]:
+    """As `plan`, of the files that are in the landing folder now."""
+    root = storage.landing_folder()
+    root.require()
+    return plan(own, feeds, [listed(root, feed, own) for feed in feeds])
 
 
 def plan(

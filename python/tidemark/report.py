@@ -49,6 +49,11 @@ def progress(say: Callable[[str], None]) -> Iterator[Callable[[int, int], None]]
     yield tell
 
 
+def time_of(at: datetime | None) -> str:
+    """A time as people read it; '' for none."""
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
+
+
 def one_line(landed: Sequence[Landed]) -> str:
     """What landed, in one line."""
     new = [entry for entry in landed if entry.is_new]
@@ -78,7 +83,7 @@ def table(landed: Sequence[Landed]) -> str:
             *(entry.counts[name] for name in counts),
             entry.set_aside,
             f"{entry.seconds:.1f}",
-            f"{entry.newest_change:%Y-%m-%d %H:%M:%S}" if entry.newest_change else "",
+            time_of(entry.newest_change),
         )
         for entry in landed
         if entry.is_new

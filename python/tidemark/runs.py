@@ -105,10 +105,7 @@ def _idle(build: bool) -> list[Landed] | None:
     if known is None or own is None:
         return None
     lock.hold(paths.lake_dir())
-    root = storage.landing_folder()
-    root.require()
-    found = [planning.listed(root, feed, own) for feed in known.feeds]
-    work, book = planning.plan(own, known.feeds, found)
+    work, book = planning.of_landing_folder(own, known.feeds)
     if any(plan or landed.failure or book.retracting(landed.feed) for landed, plan in work):
         return None
     if build and known.due(book.newest_loads, project.read_built(own)):

@@ -1,13 +1,12 @@
 """`tidemark status`: how each table stands. On a lake of this machine it needs no Spark."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 from tabulate import tabulate
 
-from tidemark import books, paths, planning, project, report, storage, targets
+from tidemark import books, paths, planning, project, report, targets
 
 _OPEN = "superseded_by is null"
 
@@ -26,27 +25,23 @@ def lines() -> Iterator[str]:
         from tidemark import dbt
 
         parsed = project.of(dbt.parse())
-    root = storage.landing_folder()
-    root.require()
-    found = [planning.listed(root, feed, own) for feed in parsed.feeds]
-    work, book = planning.plan(own, parsed.feeds, found)
+    work, book = planning.of_landing_folder(own, parsed.feeds)
     due = parsed.due(book.newest_loads, project.read_built(own))
     runs = _newest_runs(own)
     records, aside = _open_records(own), _set_aside(own)
     if runs:
         last = max(runs.values(), key=lambda run: run["at"])
-        yield f"Last run that landed files: {last['run_id']}, {_time(last['at'])}"
+        yield f"Last run that landed files: {last['run_id']}, {report.time_of(last['at'])}"
     table = []
     for landed, plan in work:
         name = landed.feed.name
         run = runs.get(name, {})
         landed.failure = landed.failure or run.get("failure") or ""
         landed.reasons = aside.get(name, {})
-        is_due = due & parsed.below(parsed.sources_of([name]))
         new = len(plan.files) if plan else 0
-        to_build = sum(bool(parsed.nodes[node].select) for node in is_due)
+        to_build = len(due & parsed.below(parsed.sources_of([name])))
         counts = (new, len(landed.reasons), records.get(name, 0), to_build)
-        times = (_time(run.get("at")), _time(run.get("newest_change")))
+        times = (report.time_of(run.get("at")), report.time_of(run.get("newest_change")))
         table.append((name, *counts, *times, "failed" if landed.failure else ""))
     headers = ["table", "new files", "set aside", "dead letters", "models to build", "last landed"]
     yield tabulate(table, headers=[*headers, "newest change", ""])
@@ -69,7 +64,7 @@ def _newest_runs(own: books.Books) -> dict[str, dict[str, Any]]:
     columns = ("source_name", "table_name", "run_id", "newest_change", "failure", "at")
     newest: dict[str, dict[str, Any]] = {}
     for row in books.rows(own.read(books.RUNS, columns)):
-        name = f"{row['source_name']}.{row['table_name']}"
+        name = _name(row)
         if name not in newest or newest[name]["at"] <= row["at"]:
             newest[name] = row
     return newest
@@ -86,7 +81,7 @@ def _open_records(own: books.Books) -> dict[str, int]:
         .aggregate([([], "count_all")])
         .to_pylist()
     )
-    return {f"{row['source_name']}.{row['table_name']}": row["count_all"] for row in rows}
+    return {_name(row): row["count_all"] for row in rows}
 
 
 def _set_aside(own: books.Books) -> dict[str, dict[str, str]]:
@@ -94,11 +89,9 @@ def _set_aside(own: books.Books) -> dict[str, dict[str, str]]:
     aside: dict[str, dict[str, str]] = {}
     columns = ("source_name", "table_name", "file", "reason")
     for row in books.rows(own.read(books.DEAD_LETTER, columns, f"{_OPEN} and position is null")):
-        aside.setdefault(f"{row['source_name']}.{row['table_name']}", {})[row["file"]] = row[
-            "reason"
-        ]
+        aside.setdefault(_name(row), {})[row["file"]] = row["reason"]
     return aside
 
 
-def _time(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['source_name']}.{row['table_name']}"
