@@ -8,7 +8,8 @@
       everything  first build, full refresh, or a late truncate
       nothing     no newer load
       newer       the newer loads, and all changes of the keys that are late
-    Of kind `newer` also `goes_on`, whether keys that are not late go on from
+    Of kind `everything` also, on a first build, `one_each`: no key has two changes,
+    so that there is nothing to derive. Of kind `newer` also `goes_on`, whether keys that are not late go on from
     what the table holds; and where there are such keys, `new_keys`, a temporary
     view of the keys in the newer loads, and whether it has some
       late_keys     with a change that is late, or ties with a known one
@@ -26,14 +27,17 @@
 {%- macro scope_of_changes(changes, feed, table, is_current=none, can_go_on=true) -%}
 
     {%- if not execute or not is_incremental() -%}
-        {#- In a unit test the changes are made-up rows, not a relation. -#}
-        {%- if execute and feed.has_generations and '__dbt__cte__' not in changes | string -%}
-            {%- set known = run_query(_truncates_known(changes, feed)).rows[0] -%}
+        {%- set scope = {'kind': 'everything', 'watermark': 0, 'truncates': true} -%}
+        {#- In a unit test the changes are given rows, not a relation. -#}
+        {%- if execute and '__dbt__cte__' not in changes | string -%}
+            {%- set known = run_query(_first_changes(changes, feed)).rows[0] -%}
             {%- do _require_known_reloads(changes, known['unknown_reloads']) -%}
+            {%- do scope.update({
+                'truncates': known['truncates'] | int > 0,
+                'one_each': known['changes'] | int == known['changed_keys'] | int,
+            }) -%}
         {%- endif -%}
-        {%- do return(
-            {'kind': 'everything', 'watermark': 0, 'truncates': true}
-        ) -%}
+        {%- do return(scope) -%}
     {%- endif -%}
 
     {%- set known = run_query(_loads_known(changes, feed, table)).rows[0] -%}
@@ -47,25 +51,36 @@
         'truncates': last_truncate > 0,
     } -%}
 
+    {%- set new = run_query(_new_changes(changes, table, watermark, is_current)).rows[0] -%}
+    {%- set in_order = can_go_on and new['late'] | int == 0 -%}
+
     {%- if last_truncate > watermark -%}
         {#- Of a reload not even the changes that are known stay where they are in the order. -#}
-        {%- if can_go_on and not feed.has_generations
-            and run_query(_late_loads(changes, table, watermark, is_current)).rows | length == 0 -%}
+        {%- if in_order and not feed.has_generations -%}
             {%- do scope.update({'kind': 'newer', 'goes_on': true}) -%}
         {%- endif -%}
+        {%- do return(scope) -%}
+    {%- endif -%}
+    {%- if in_order or new['of_keys'] | int == 0 -%}
+        {%- set has_new = new['of_keys'] | int > 0 -%}
+        {%- do scope.update({
+            'kind': 'newer' if has_new else 'nothing',
+            'goes_on': has_new,
+            'truncates': false,
+        }) -%}
         {%- do return(scope) -%}
     {%- endif -%}
 
     {%- set judged = _judged_keys(changes, feed, table, scope, is_current, can_go_on) -%}
     {%- set found = run_query(
-        'select count(*) as new_keys, count_if(is_late) as late_keys, '
-        ~ 'count_if(is_settled) as settled_keys from (' ~ judged ~ ')'
+        'select count_if(is_late) as late_keys, count_if(is_settled) as settled_keys '
+        ~ 'from (' ~ judged ~ ')'
     ).rows[0] -%}
     {%- set has_late_keys = found['late_keys'] | int > 0 -%}
     {%- set has_settled_keys = found['settled_keys'] | int > 0 -%}
     {%- do scope.update({
-        'kind': 'newer' if found['new_keys'] | int > 0 else 'nothing',
-        'goes_on': can_go_on and found['new_keys'] | int > 0,
+        'kind': 'newer',
+        'goes_on': can_go_on,
         'truncates': scope.truncates and has_late_keys,
     }) -%}
     {%- if has_late_keys or has_settled_keys -%}
@@ -111,14 +126,36 @@
 {%- endmacro -%}
 
 
+{#- A truncate is of no key, so that with one there are more changes than keys. -#}
+{%- macro _first_changes(changes, feed) -%}
+    select
+        count(*) as changes,
+        count(distinct {{ feed.key | join(', ') }}) as changed_keys,
+        count_if(_op = 'T') as truncates,
+        {{ _unknown_reloads(feed) }} as unknown_reloads
+
+    from {{ changes }}
+{%- endmacro -%}
+
+
+{%- macro _unknown_reloads(feed) -%}
+    {%- if feed.has_generations -%}
+    count_if(
+        _is_delete
+        and _op = 'T'
+        and _order.position = 0
+        and not array_contains(_after_reloads, _load_id)
+    )
+    {%- else -%}
+    0
+    {%- endif -%}
+{%- endmacro -%}
+
+
 {%- macro _truncates_known(changes, feed) -%}
     select
         coalesce(max(_load_id), 0) as last_truncate,
-        {%- if feed.has_generations %}
-        count_if(_order.position = 0 and not array_contains(_after_reloads, _load_id)) as unknown_reloads
-        {%- else %}
-        0 as unknown_reloads
-        {%- endif %}
+        {{ _unknown_reloads(feed) | indent(8) }} as unknown_reloads
 
     from {{ changes }}
 
@@ -143,11 +180,12 @@
 
 
 {#
-    A truncate concerns every key, so that a load with one is late as a whole.
-    So it is for a history if it has the time of a known load: of two changes
-    of one instant, only the last is a version.
+    How many changes the newer loads have, and how many of these are older than what is known of any
+    key, or tie with it: without such a change no key has a late one, and nothing need be asked key by
+    key. For a history one of the time of a known change is late, too: of two changes of one instant,
+    only the last is a version.
 #}
-{%- macro _late_loads(changes, table, watermark, is_current) -%}
+{%- macro _new_changes(changes, table, watermark, is_current) -%}
     with
 
     known as (
@@ -164,22 +202,20 @@
 
     )
 
-    select 1
+    select
+        count_if(_op <> 'T') as of_keys,
+        count_if(
+            struct(_order.phase, _order.sequence) <= known_until
+            {%- if is_current %}
+            or _changed_at <= known_at
+            {%- endif %}
+        ) as late
 
     from {{ changes }}
 
     cross join known
 
-    where
-        _load_id > {{ watermark }}
-        and (
-            struct(_order.phase, _order.sequence) <= known_until
-            {%- if is_current %}
-            or _changed_at <= known_at
-            {%- endif %}
-        )
-
-    limit 1
+    where _load_id > {{ watermark }}
 {%- endmacro -%}
 
 

@@ -11,6 +11,7 @@
     adapter.get_columns_in_relation(this) | map(attribute='name') | list
     if goes_on or replaces else []
 ) -%}
+{%- set one_each = scope.one_each and not feed.partial -%}
 {%- set last_step = 'whole_rows' if feed.partial else 'first_copies' -%}
 
 with
@@ -56,11 +57,13 @@ events as (
     {% endif %}
 ),
 {% endif %}
+{% if not one_each %}
 first_copies as (
 
     {{ first_copies('events' if goes_on else 'changes', feed) | indent(4) }}
 
 ),
+{% endif %}
 {% if feed.partial %}
 whole_rows as (
 
@@ -68,6 +71,15 @@ whole_rows as (
 
 ),
 {% endif %}
+{% if one_each %}
+latest as (
+
+    select struct(*) as change
+
+    from changes
+
+),
+{% else %}
 latest as (
 
     select max_by(struct(*), _order) as change
@@ -77,7 +89,7 @@ latest as (
     group by {{ key }}
 
 ),
-
+{% endif %}
 shaped as (
 
     select

@@ -27,6 +27,32 @@ changes as (
     {{ changes_in_scope(changes, feed, this, scope) | indent(4) }}
 
 ),
+{% if scope.one_each and not feed.partial and not shape.bitemporal %}
+{# Each key has one change, and each change but a delete is a version that is open. #}
+versions as (
+
+    select
+        {%- for name in feed.kept %}
+        `{{ name }}`,
+        {%- endfor %}
+        _changed_at as valid_from,
+        cast(null as timestamp) as valid_to,
+        true as is_current,
+        1 as version_number,
+        {%- if shape.show_deletes %}
+        false as is_deleted,
+        {%- endif %}
+        _op,
+        _changed_at,
+        _order,
+        _load_id
+
+    from changes
+
+    where _op <> 'D'
+
+),
+{% else %}
 {% if continues %}
 {# The last version of each key, as the change that it came from; if it is closed, its delete. #}
 last_versions as (
@@ -255,6 +281,7 @@ versions as (
         {%- endif %}
 
 ),
+{% endif %}
 {% if shape.bitemporal %}
 {{ _known_versions(feed, shape) }}
 {% endif %}

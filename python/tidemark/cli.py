@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         "run", help="land new files and build what depends on them", parents=[on_target]
     )
     run.add_argument("--all", action="store_true", help="build every model, new files or not")
+    run.add_argument("--verbose", action="store_true", help="print dbt's own lines, too")
     run.set_defaults(run=_run)
 
     land = commands.add_parser(
@@ -195,7 +196,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> None:
     from tidemark import runs
 
-    runs.run(build_all=options.all)
+    runs.run(build_all=options.all, verbose=options.verbose)
 
 
 def _land(options: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """dbt, called in this process, so that it shares the Spark session."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,10 +18,12 @@ class BuildError(TidemarkError):
     """dbt has built or tested something that failed."""
 
 
-def invoke(arguments: Sequence[str]) -> dbtRunnerResult:
-    """Run a dbt command in the project's folder."""
+def invoke(
+    arguments: Sequence[str], callbacks: Sequence[Callable[[Any], None]] = ()
+) -> dbtRunnerResult:
+    """Run a dbt command in the project's folder. The callbacks get each event of dbt's."""
     places = ["--project-dir", paths.project_dir(), "--profiles-dir", targets.profiles_dir()]
-    return dbtRunner().invoke([*arguments, *map(str, places)])
+    return dbtRunner(callbacks=list(callbacks)).invoke([*arguments, *map(str, places)])
 
 
 def parse() -> Any:
@@ -69,27 +71,45 @@ def _tested(node: Any) -> Sequence[str]:
     return node.depends_on.nodes if is_test else ()
 
 
+def _counting(progress: Callable[[int, int], None]) -> Callable[[Any], None]:
+    done: set[str] = set()
+    total = 0
+
+    def count(event: Any) -> None:
+        nonlocal total
+        if event.info.name == "LogStartLine":
+            total = max(total, event.data.total)
+        elif event.info.name == "NodeFinished":
+            done.add(event.data.node_info.unique_id)
+            progress(len(done), max(total, len(done)))
+
+    return count
+
+
 def build(
     run_id: str,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
     *,
-    quiet: bool = False,
+    verbose: bool = False,
     full_refresh: bool = False,
     results: list[Any] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """`dbt build`, of everything, or of what `select` gives without what `exclude` does.
 
     Both are lists of dbt's selectors. `full_refresh` derives tables from nothing. `results` gets
-    what dbt says of each node, also when it fails. Raises BuildError with the names of what failed.
+    what dbt says of each node, also when it fails. `progress` is told how many of how many nodes
+    are done. dbt prints its errors, and with `verbose` its other lines, too; its log file has all.
+    Raises BuildError with the names of what failed.
     """
-    arguments = (["--quiet"] if quiet else []) + ["build"]
+    arguments = ([] if verbose else ["--quiet"]) + ["build"]
     arguments += ["--full-refresh"] if full_refresh else []
     for option, selectors in (("--select", select), ("--exclude", exclude)):
         if selectors:
             arguments += [option, *selectors]
     with as_part_of(run_id):
-        result = invoke(arguments)
+        result = invoke(arguments, [_counting(progress)])
     if results is not None:
         results += getattr(result.result, "results", [])
     if result.success:

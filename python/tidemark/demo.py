@@ -91,7 +91,7 @@ def _day(number: int, those: Iterable[Tour]) -> None:
         samples = paths.project_dir() / "examples" / tour.domain / f"day{number}"
         arrived += arrive(samples, paths.landing())
     print(f"{arrived} new files arrived." if arrived else "No file arrived that was not there.")
-    runs.run(quiet=True)
+    runs.run()
     for tour in those:
         _show(tour.shows)
 

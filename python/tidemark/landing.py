@@ -23,6 +23,7 @@ from tidemark import (
     full_loads,
     ledger,
     log,
+    machine,
     macros,
     planning,
     positions,
@@ -36,10 +37,13 @@ from tidemark.feeds import Feed
 from tidemark.file_names import is_load
 from tidemark.files import LandedFile
 from tidemark.landed import Landed
-from tidemark.storage import LandingFolder
+from tidemark.storage import LandingFolder, micros
 
-# Files of more bytes come by lines, so that neither Java nor Python must hold one as a whole.
+# Files of more bytes that come through Spark come by lines, so that neither Java nor Python must
+# hold one as a whole.
 LARGE = 64 << 20
+# A local file of more bytes than this is read by all cores side by side, where it has parts.
+IN_PARTS = 8 << 20
 # With so many bytes together, lines may be long: fewer go to a Python worker at once.
 _MUCH = 16 << 20
 _FOR_MUCH = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1000"}
@@ -166,6 +170,9 @@ def _carry_out(
         return outcome
     read = _events(spark, feed, root, readable, plan).persist()
     try:
+        if _is_broken_in_part(root, feed, readable, read):
+            read.unpersist()
+            read = _events(spark, feed, root, readable, plan, in_parts=False).persist()
         strictly = _refused_for_bad_records(feed, read)
         strictly |= full_loads.refused_with_others(feed, readable, {**refused, **strictly})
         refused |= strictly
@@ -407,11 +414,13 @@ def _events(
     root: LandingFolder,
     found: list[LandedFile],
     plan: ledger.Plan,
+    *,
+    in_parts: bool = True,
 ) -> DataFrame:
     """The log's rows, and `_reason`, `_column`, `_value`, `_raw` of those that must not enter."""
     too_late = _too_late(spark, feed, plan)
     parts = [
-        _read(spark, feed, root, of_kind, kind, plan.load_id, too_late)
+        _read(spark, feed, root, of_kind, kind, plan.load_id, too_late, in_parts=in_parts)
         for kind in ("load", "changes")
         if (of_kind := [file for file in found if file.kind == kind])
     ]
@@ -423,6 +432,52 @@ def _union(parts: Sequence[DataFrame]) -> DataFrame:
     for part in parts[1:]:
         found = found.unionByName(part)
     return found
+
+
+def _records(
+    spark: SparkSession,
+    feed: Feed,
+    root: LandingFolder,
+    found: Sequence[LandedFile],
+    kind: str,
+    *,
+    in_parts: bool,
+) -> DataFrame:
+    """The files' records, as `readers.schema` has them."""
+    parts = [(file, _parts_of(file, feed, root) if in_parts else 1) for file in found]
+    at_hand = [
+        (
+            *(file.path, file.time, file.modified, root.place(file.path)),
+            *(file.size, micros(file.modified), part, count),
+        )
+        for file, count in parts
+        for part in range(count)
+    ]
+    if at_hand and at_hand[0][3] is not None:
+        # A partition takes the rows in order: large parts go to different ones.
+        at_hand.sort(key=lambda row: -row[4] // row[7])
+        tasks = max(machine.cores(), 1)
+        dealt = [row for task in range(tasks) for row in at_hand[task::tasks]]
+        local = spark.createDataFrame(dealt, readers.LOCAL_FILE)
+        return local.mapInArrow(readers.local_reader(feed, kind), readers.schema(feed))
+    read = readers.reader(feed, kind)
+    contents = _contents(spark, root, found)
+    return _union([part.mapInArrow(read, readers.schema(feed)) for part in contents])
+
+
+def _parts_of(file: LandedFile, feed: Feed, root: LandingFolder) -> int:
+    is_split = file.size > IN_PARTS and readers.has_parts(file.path, feed)
+    return machine.cores() if is_split and root.place(file.path) else 1
+
+
+def _is_broken_in_part(
+    root: LandingFolder, feed: Feed, found: Sequence[LandedFile], read: DataFrame
+) -> bool:
+    """Whether a part of a file cannot be taken: its other parts are to know."""
+    paths = [file.path for file in found if _parts_of(file, feed, root) > 1]
+    if not paths:
+        return False
+    return bool(read.where(F.col("_position").isNull() & F.col("_file").isin(paths)).count())
 
 
 def _contents(
@@ -481,10 +536,10 @@ def _read(
     kind: str,
     load_id: int,
     too_late: datetime | None,
+    *,
+    in_parts: bool,
 ) -> DataFrame:
-    read = readers.reader(feed, kind)
-    contents = _contents(spark, root, found)
-    records = _union([part.mapInArrow(read, readers.schema(feed)) for part in contents])
+    records = _records(spark, feed, root, found, kind, in_parts=in_parts)
     is_load = feed.format == "dms" and kind == "load"
     time_of_change = F.col("_source_time")
     if feed.timestamp_column in feed.column_names:

@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tidemark import files, ledger, storage
+from tidemark import books, files, ledger, storage
 from tidemark.books import Books
 from tidemark.feeds import Feed
 from tidemark.files import LandedFile
 from tidemark.landed import Landed
 from tidemark.storage import LandingFolder
+
+# Smaller files do not make a run large.
+_COUNTS_FROM = 1 << 20
 
 # The files of a feed, None without a folder, or why they cannot be listed.
 Listed = list[LandedFile] | Exception | None
@@ -30,6 +33,19 @@ def of_landing_folder(
     root = storage.landing_folder()
     root.require()
     return plan(own, feeds, [listed(root, feed, own) for feed in feeds])
+
+
+def new_bytes(own: Books | None) -> int:
+    """About how many bytes of a local landing folder are new, before it is known what is a feed's.
+
+    Small files are not counted.
+    """
+    known: set[tuple[str, int]] = set()
+    if own:
+        large = own.read(books.LEDGER, ("file", "size"), f"size >= {_COUNTS_FROM}")
+        known = {(row["file"], row["size"]) for row in books.rows(large)}
+    found = [(file.path.lstrip("/"), file.size) for file in storage.landing_folder().walk("", {})]
+    return sum(size for path, size in found if size >= _COUNTS_FROM and (path, size) not in known)
 
 
 def plan(

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from tabulate import tabulate
 from tqdm import tqdm
@@ -27,10 +28,12 @@ def log(run_id: str, text: str) -> None:
 
 
 @contextmanager
-def progress(say: Callable[[str], None]) -> Iterator[Callable[[int, int], None]]:
-    """What `landing.land` tells: a bar on a terminal, now and then a line elsewhere."""
+def progress(
+    say: Callable[[str], None], doing: str, what: str
+) -> Iterator[Callable[[int, int], None]]:
+    """Tells how many of how many are done: a bar on a terminal, now and then a line elsewhere."""
     if sys.stderr.isatty():
-        with tqdm(unit=" files", desc="Landing", leave=False, delay=1) as bar:
+        with tqdm(unit=f" {what}", desc=doing, leave=False, delay=1) as bar:
 
             def show(done: int, planned: int) -> None:
                 bar.total = planned
@@ -38,13 +41,14 @@ def progress(say: Callable[[str], None]) -> Iterator[Callable[[int, int], None]]
 
             yield show
         return
-    last = time.monotonic()
+    began = last = time.monotonic()
 
     def tell(done: int, planned: int) -> None:
         nonlocal last
-        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            say(f"Landed {done} of {planned} files.")
+        now = time.monotonic()
+        if now - last >= _SECONDS_BETWEEN_LINES:
+            last = now
+            say(f"{doing}: {done} of {planned} {what} after {now - began:.0f} s")
 
     yield tell
 
@@ -74,30 +78,58 @@ def one_line(landed: Sequence[Landed]) -> str:
 
 
 def table(landed: Sequence[Landed]) -> str:
-    """What landed, a line for each table that got files; the same as in `tidemark.runs`."""
+    """What landed, a line for each table that got files; `tidemark.runs` has the same.
+
+    Columns in which every table has zero are left out.
+    """
     counts = ("rows", "inserted", "updated", "deleted", "late", "duplicate", "rejected", "skipped")
-    rows = [
-        (
-            entry.feed.name + (" (failed)" if entry.failure else ""),
-            entry.files,
-            *(entry.counts[name] for name in counts),
-            entry.set_aside,
-            f"{entry.seconds:.1f}",
-            time_of(entry.newest_change),
-        )
-        for entry in landed
-        if entry.is_new
+    new = [entry for entry in landed if entry.is_new]
+    told: dict[str, list[Any]] = {
+        "table": [entry.feed.name + (" (failed)" if entry.failure else "") for entry in new],
+        "files": [entry.files for entry in new],
+        **{name: [entry.counts[name] for entry in new] for name in counts},
+        "set aside": [entry.set_aside for entry in new],
+        "seconds": [f"{entry.seconds:.1f}" for entry in new],
+        "newest change": [time_of(entry.newest_change) for entry in new],
+    }
+    return tabulate({name: column for name, column in told.items() if any(column)}, headers="keys")
+
+
+def built(results: Sequence[Any], seconds: float) -> Iterator[str]:
+    """What dbt built and tested, in one line, and one for each test that warns."""
+    tests = [each for each in results if each.node.resource_type in ("test", "unit_test")]
+    others = [each for each in results if each.node.resource_type not in ("test", "unit_test")]
+    counted = [
+        (sum(each.status == "success" for each in others), "models built"),
+        (sum(each.status == "pass" for each in tests), "tests passed"),
+        (sum(each.status == "warn" for each in tests), "tests warned"),
+        (sum(each.status in ("fail", "error") for each in results), "failed"),
+        (sum(each.status == "skipped" for each in results), "skipped"),
     ]
-    names = ["table", "files", *counts, "files set aside", "seconds", "newest change"]
-    return tabulate(rows, headers=names, disable_numparse=False)
+    said = ", ".join(f"{count} {what}" for count, what in counted if count)
+    if said:
+        yield f"{said} in {seconds:.0f} s."
+    for each in tests:
+        if each.status == "warn":
+            yield f"Warning: {each.node.name}: {each.failures or 0} rows. {_where(each.node)}"
+
+
+def _where(node: Any) -> str:
+    return f"The test is in {node.original_file_path}."
+
+
+def without_folder(landed: Sequence[Landed]) -> Iterator[str]:
+    """The tables of which there is no folder in the landing folder, in one line if there are."""
+    waiting = [f"{entry.feed.name} ({entry.feed.path})" for entry in landed if not entry.has_folder]
+    if waiting:
+        more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+        yield f"No folder in {paths.landing()} yet: {', '.join(waiting[:3])}{more}"
 
 
 def remarks(landed: Sequence[Landed]) -> Iterator[str]:
     """What someone should look at: a line each. Of a failure, Spark's own may have several."""
-    waiting = [f"{entry.feed.name} ({entry.feed.path})" for entry in landed if not entry.has_folder]
-    if waiting:
-        more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-        yield f"No folder in the landing folder yet: {', '.join(waiting[:3])}{more}"
+    if landed and not any(entry.has_folder for entry in landed):
+        yield from without_folder(landed)
     for entry in landed:
         yield from map(printable, _of_table(entry))
         if entry.failure:

@@ -5,6 +5,7 @@ imported, so what needs them is imported late.
 """
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -46,7 +47,7 @@ def run(
     say: Callable[[str], None] = print,
     build: bool = True,
     build_all: bool = False,
-    quiet: bool = False,
+    verbose: bool = False,
     replay: Sequence[str] | None = None,
 ) -> list[Landed]:
     """Land, and unless told otherwise build; gives what landed.
@@ -54,7 +55,7 @@ def run(
     A model is built when a feed above it has a newer load than it was built from, when it or what
     it depends on has changed, and when it or a test of it failed: so a run which died is made
     good by the next. What only concerns feeds of which no file has ever landed is left out;
-    `build_all` builds everything.
+    `build_all` builds everything. With `verbose` dbt prints its own lines, too.
     `replay` names tables whose files with open dead letters are read again; none means all.
     Raises TablesFailedError, after the others are done, when tables could not be landed. With
     TIDEMARK_CATALOG tables are registered at the end, and what goes wrong there is raised then.
@@ -68,15 +69,15 @@ def run(
             report.log(run_id, text)
             lines.append(text)
 
+        tell(f"Run {run_id}")
         if replay is None and not build_all and not registers():
             idle = _idle(build)
             if idle is not None:
-                tell(f"Run {run_id}")
                 _tell_landed(idle, tell)
                 if build:
                     tell(_NOTHING_TO_BUILD)
                 return idle
-        return _at_work(run_id, tell, build, build_all, quiet, replay)
+        return _at_work(run_id, tell, build, build_all, verbose, replay)
 
 
 _NOTHING_TO_BUILD = "Nothing to build: every table has its newest load."
@@ -118,7 +119,7 @@ def _at_work(
     tell: Callable[[str], None],
     build: bool,
     build_all: bool,
-    quiet: bool,
+    verbose: bool,
     replay: Sequence[str] | None,
 ) -> list[Landed]:
     from tidemark import lease, session
@@ -126,6 +127,7 @@ def _at_work(
     with ThreadPoolExecutor(1) as beside:
         # dbt takes as long to import as Spark's Java to start.
         beside.submit(import_module, "tidemark.dbt")
+        session.suited_to(_new_bytes())
         spark = session.get()
     from tidemark import dbt
 
@@ -135,7 +137,7 @@ def _at_work(
     project.keep(parsed, manifest, stamp)
     registration = _registration(manifest)
     with lease.held(spark), _registered(spark, registration, tell):
-        landed, has_built = _run(spark, parsed, run_id, tell, build, build_all, quiet, replay)
+        landed, has_built = _run(spark, parsed, run_id, tell, build, build_all, verbose, replay)
         if registration:
             registration.was_idle = not has_built and not any(each.is_new for each in landed)
         failed = [each.feed.name for each in landed if each.failure]
@@ -145,6 +147,14 @@ def _at_work(
             report.log(run_id, text)
             raise TablesFailedError(text)
     return landed
+
+
+def _new_bytes() -> int:
+    """Bytes of the files in a local landing folder that the ledger does not know."""
+    if targets.method() != "session" or "://" in paths.landing():
+        return 0
+    lock.hold(paths.lake_dir())
+    return planning.new_bytes(books.without_spark())
 
 
 def _registration(manifest: Any) -> "catalog.AtEnd | None":
@@ -184,23 +194,22 @@ def _run(
     tell: Callable[[str], None],
     build: bool,
     build_all: bool,
-    quiet: bool,
+    verbose: bool,
     replay: Sequence[str] | None,
 ) -> tuple[list[Landed], bool]:
     """Land and build; gives what landed, and whether anything was built."""
     from tidemark import landing
 
-    tell(f"Run {run_id}")
     if replay is not None:
         _ask_to_replay(spark, parsed.feeds, replay, run_id, tell)
-    with report.progress(tell) as progress:
+    with report.progress(tell, "Landing", "files") as progress:
         folder = storage.landing_folder()
         landed = landing.land(
             spark, parsed.feeds, folder, run_id=run_id, progress=progress, retracts=build
         )
     _tell_landed(landed, tell)
     has_built = build and _build(
-        spark, parsed, landed, run_id, tell, build_all=build_all, quiet=quiet
+        spark, parsed, landed, run_id, tell, build_all=build_all, verbose=verbose
     )
     return landed, has_built
 
@@ -221,7 +230,7 @@ def _build(
     tell: Callable[[str], None],
     *,
     build_all: bool,
-    quiet: bool,
+    verbose: bool,
 ) -> bool:
     """Build what is due, but not what depends on tables that failed to land; tells if any was."""
     from tidemark import dbt
@@ -260,21 +269,26 @@ def _build(
     if not select:
         exclude += sorted(_selector(parsed.nodes[name]) for name in idle)
     results: list[Any] = []
+    began = time.monotonic()
     try:
-        dbt.build(
-            run_id,
-            select=select,
-            exclude=exclude,
-            quiet=quiet,
-            full_refresh=bool(retracted),
-            results=results,
-        )
+        with report.progress(tell, "Building", "models and tests") as progress:
+            dbt.build(
+                run_id,
+                select=select,
+                exclude=exclude,
+                verbose=verbose,
+                full_refresh=bool(retracted),
+                results=results,
+                progress=progress,
+            )
         done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
         ledger.write_retracted(own, done_with, run_id)
     finally:
         done = dbt.succeeded(results) & parsed.nodes.keys()
         fallen = {name: each for name, each in built.items() if name not in dbt.failed(results)}
         project.write_built(own, {**fallen, **parsed.built_from(done, newest)}, run_id)
+        for line in report.built(results, time.monotonic() - began):
+            tell(line)
     return True
 
 

@@ -45,7 +45,10 @@ def lines() -> Iterator[str]:
         table.append((name, *counts, *times, "failed" if landed.failure else ""))
     headers = ["table", "new files", "set aside", "dead letters", "models to build", "last landed"]
     yield tabulate(table, headers=[*headers, "newest change", ""])
-    yield from report.remarks([landed for landed, _ in work])
+    tables = [landed for landed, _ in work]
+    if any(landed.has_folder for landed in tables):
+        yield from report.without_folder(tables)
+    yield from report.remarks(tables)
 
 
 def _books() -> books.Books | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
-from tidemark import paths
+from tidemark import paths, targets
 from tidemark.errors import ConfigError, SetupError
 from tidemark.file_names import SIDE
 
@@ -58,6 +58,9 @@ class LandingFolder(Protocol):
 
         Raises ConfigError when the folder is a link that leaves the landing folder.
         """
+
+    def place(self, path: str) -> str | None:
+        """Where this process and its Spark's workers can open the file; None when they cannot."""
 
     def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         """The files' `content`, `length` and `modificationTime`, and `_at`: root and path."""
@@ -169,6 +172,9 @@ class _Local:
                     name = as_text(below)
                     yield Found(name, status.st_size, modified, name == below)
 
+    def place(self, path: str) -> str | None:
+        return f"{self.root}/{path}" if targets.method() == "session" else None
+
     def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         return self._below_root(_contents(self._load(_reader(spark, "binaryFile"), paths)))
 
@@ -240,6 +246,9 @@ class _Remote:
         for name in names:
             # The source passes over files without content: they are always the same.
             yield Found(name, *(status.get(name) or known.get(name) or (0, _NEVER)))
+
+    def place(self, path: str) -> str | None:
+        return None
 
     def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         return _contents(self._load(_reader(spark, "binaryFile"), paths))

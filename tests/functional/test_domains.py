@@ -49,7 +49,7 @@ def played(
         for day in DAYS:
             for domain in sorted(domains):
                 demo.arrive(EXAMPLES / domain / f"day{day}", landing)
-            runs.run(quiet=True)
+            runs.run()
             for domain in domains:
                 tour = tours[domain]
                 for query in (*tour.shows.values(), *tour.at_the_end.values(), tour.look_at):
@@ -333,7 +333,7 @@ def test_the_summary_follows_a_move_within_an_instant(played: object, spark: Spa
         line = f"U,102,{owner},Porto,PT,2023-09-01 10:00:00"
         (path / f"20230901-10000{number}000.csv").write_text(f"{header}\n{line}\n")
         assert dbt.invoke(["--quiet", "run", "--select", "agg_customer_summary"]).success
-        runs.run(quiet=True)
+        runs.run()
         assert set(rows(spark, summary)) == set(rows(spark, from_current)), owner
 
 

@@ -204,7 +204,7 @@ def test_the_demo_comes_to_the_same_tables(
     for day in (1, 2):
         for domain in demo.USUAL:
             demo.arrive(REPO / "examples" / domain / f"day{day}", tmp_path / "landing")
-        runs.run(quiet=True)
+        runs.run()
         build(REPO, "--select", *(f"@source:{domain}" for domain in demo.USUAL))
     compared = []
     for layer in ("staging", "seeds", "current", "history", "marts"):

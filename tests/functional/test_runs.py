@@ -156,7 +156,13 @@ def test_a_first_run_builds_what_has_files_and_what_that_needs(
     project.land("idle/a/20240101-100000000.csv", "I,1,x\n")
     assert tidemark(project, "run") == 0
     told = capfd.readouterr().out
-    assert "No folder in the landing folder yet: idle.b (idle/b), idle.c (idle/c)" in told
+    assert "No folder" not in told
+    assert "2 models built" in told
+    assert "START sql" not in told
+    assert all(len(line) <= 100 for line in told.splitlines())
+    assert tidemark(project, "status") == 0
+    told = capfd.readouterr().out
+    assert "yet: idle.b (idle/b), idle.c (idle/c)" in told
     assert project.rows("marts.idle_a_and_b", ["id"]) == [(1,)]
     tables = "show tables in current like 'cur_idle__*'"
 

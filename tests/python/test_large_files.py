@@ -10,8 +10,9 @@ import json
 import re
 import resource
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fastavro
@@ -63,7 +64,10 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 
 def read(feed: Feed, kind: str, batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
     found = readers.reader(feed, kind)(batches)
-    rows = [row for batch in found for row in batch.to_pylist()]
+    return _in_order(row for batch in found for row in batch.to_pylist())
+
+
+def _in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: json.dumps(row, default=str, sort_keys=True))
 
 
@@ -99,6 +103,79 @@ def test_a_file_by_lines_and_in_pieces_says_what_it_says_whole(
     assert all(expected)
     request.getfixturevalue("small_pieces")
     assert [read(feed, kind, by_lines(files, 3)) for feed, kind, files in landed] == expected
+
+
+def _at_hand(folder: Path, files: dict[str, bytes], feed: Feed, parts: int) -> list[dict[str, Any]]:
+    """Rows of LOCAL_FILE, for files that are written here."""
+    rows = []
+    for number, (path, content) in enumerate(files.items()):
+        file = folder / str(number)
+        file.write_bytes(content)
+        status = file.stat()
+        row = {
+            **{"path": path, "file_at": AT, "written_at": AT, "place": str(file)},
+            **{"size": status.st_size, "modified": status.st_mtime_ns // 1000},
+        }
+        count = parts if readers.has_parts(path, feed) else 1
+        rows += [{**row, "part": part, "parts": count} for part in range(count)]
+    return rows
+
+
+def _read_here(feed: Feed, kind: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = readers.local_reader(feed, kind)(pa.RecordBatch.from_pylist([row]) for row in rows)
+    return _in_order(row for batch in found for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("one", cases.load(), ids=lambda one: one.name)
+def test_a_file_that_workers_open_says_what_it_says_whole(
+    one: cases.Case, parts: int, tmp_path: Path
+) -> None:
+    for batch in one.batches():
+        feed = _feed(one, batch)
+        files = {
+            f"{one.path}/{as_text(name)}": cases.content(file)
+            for name, file in one.files(batch).items()
+        }
+        for kind in ("load", "changes"):
+            expected = read(feed, kind, whole(files))
+            unreadable = {row["_file"] for row in expected if row["_position"] is None}
+            found = _read_here(feed, kind, _at_hand(tmp_path, files, feed, parts))
+            if parts == 1:
+                assert found == expected
+            # Landing reads a file whole when one of its parts cannot be taken.
+            refused = {row["_file"] for row in found if row["_position"] is None}
+            assert refused == unreadable
+            assert [row for row in found if row["_file"] not in refused] == [
+                row for row in expected if row["_file"] not in refused
+            ]
+
+
+def test_each_part_of_a_file_has_its_own_rows(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    pa.parquet.write_table(
+        pa.table({"id": list(range(25_000))}), sink, row_group_size=7_000, data_page_size=100
+    )
+    feed = feed_from_source(source({"id": "bigint"}, format="extract", key="id"))
+    assert feed
+    rows = _at_hand(tmp_path, {"t/a.parquet": sink.getvalue()}, feed, 4)
+    parts = [_read_here(feed, "changes", [row]) for row in rows]
+    assert [len(part) for part in parts] == [6_250] * 4
+    together = sorted((row["_position"], int(row["id"])) for part in parts for row in part)
+    assert together == [(at + 1, at) for at in range(25_000)]
+
+
+@pytest.mark.parametrize("change", ["grows", "goes"])
+def test_a_file_that_is_another_one_by_now_is_not_read(tmp_path: Path, change: str) -> None:
+    feed = feed_from_source(source({"id": "bigint"}, format="extract", key="id"))
+    assert feed
+    rows = _at_hand(tmp_path, {"t/a.csv": b"id\n1\n"}, feed, 1)
+    if change == "goes":
+        (tmp_path / "0").unlink()
+    else:
+        (tmp_path / "0").write_bytes(b"id\n1\n2\n")
+    (row,) = _read_here(feed, "changes", rows)
+    assert (row["_position"], row["_reason"]) == (None, readers.VANISHED)
 
 
 def _lines(number: int) -> str:

@@ -502,7 +502,7 @@ def test_types_that_arrow_writes(values: pa.Array, text: str, data_type: str) ->
     others = dict(row["_others"])
     assert others["of_value string"] == text
     assert json.loads(others["of_list string"]) == [in_list]
-    schema, _ = parquet_files.tables_of(io.BytesIO(whole))
+    schema, *_ = parquet_files.tables_of(io.BytesIO(whole))
     assert parquet_files.spark_type(schema.field("name").type) == data_type
     nothing = pa.table({"id": [1], "name": values}).slice(0, 0)
     empty = pa.concat_tables([nothing, pa.table({"id": [1]})], promote_options="default")

@@ -7,6 +7,7 @@ says of itself (operation, time, position in the source's log), and its columns 
 import gzip
 import io
 import itertools
+import os
 import posixpath
 import re
 import tempfile
@@ -33,10 +34,14 @@ from tidemark.readers.records import (
 )
 
 __all__ = [
+    "LOCAL_FILE",
     "NO_BYTES",
     "NO_ROWS",
     "RECORD",
     "VANISHED",
+    "WHOLE",
+    "has_parts",
+    "local_reader",
     "reader",
     "records_of",
     "schema",
@@ -52,8 +57,10 @@ IN_MEMORY = 64 << 20
 UNPACKED_TIMES = 100
 UNPACKED_BYTES = 1 << 30
 _PIECE = 1 << 20
+# The part of a file that is the one of one.
+WHOLE = (0, 1)
 _TYPE = re.compile(r"\.(csv|json|jsonl|ndjson|parquet|avro)(\.gz)?$", re.IGNORECASE)
-_READ = {
+_READ: dict[str, Callable[[IO[bytes], str, Feed, str], Iterator[Records]]] = {
     "csv": csv_files.read,
     "json": json_files.read,
     "jsonl": json_files.read,
@@ -61,6 +68,12 @@ _READ = {
     "parquet": parquet_files.read,
     "avro": avro_files.read,
 }
+
+
+def has_parts(name: str, feed: Feed) -> bool:
+    """Whether a file's records can be read in parts: a Parquet file's that are rows."""
+    is_parquet = type_of_file(name) == "parquet" and not name.lower().endswith(".gz")
+    return is_parquet and feed.format in ("dms", "extract")
 
 
 def type_of_file(name: str) -> str | None:
@@ -82,13 +95,73 @@ def reader(feed: Feed, kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterat
         for about, pieces in itertools.groupby(_pieces(batches), _about):
             path, file_at, written_at, size = about
             with _content(pieces, size.as_py()) as file:
-                for batch in records_of(path.as_py(), file, feed, kind):
-                    found = pa.Table.from_batches([batch])
-                    for name, at in (("_file_at", file_at), ("_written_at", written_at)):
-                        found = found.append_column(name, pa.repeat(at, found.num_rows))
-                    yield from found.to_batches(ROWS)
+                records = records_of(path.as_py(), file, feed, kind)
+                yield from _dated(records, file_at, written_at)
 
     return read
+
+
+_UTC = pa.timestamp("us", "UTC")
+# Of a file that Python workers open themselves: where it is, its version as planned, and which of
+# how many parts of its rows are to be read.
+LOCAL_FILE = (
+    "path string, file_at timestamp, written_at timestamp, "
+    "place string, size bigint, modified bigint, part int, parts int"
+)
+
+
+def local_reader(
+    feed: Feed, kind: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """As `reader`, over rows of LOCAL_FILE: nothing of a file's content goes through Spark.
+
+    A part that cannot be taken is one row with `_reason`; the other parts do not know of it.
+    """
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                times = [pa.scalar(row[name], _UTC) for name in ("file_at", "written_at")]
+                with _opened(row["place"]) as file:
+                    records = records_of(
+                        row["path"],
+                        file,
+                        feed,
+                        kind,
+                        part=(row["part"], row["parts"]),
+                        version=(row["size"], row["modified"]),
+                    )
+                    yield from _dated(records, *times)
+
+    return read
+
+
+@contextmanager
+def _opened(place: str) -> Iterator[IO[bytes] | None]:
+    try:
+        file = io.FileIO(place)
+    except FileNotFoundError:
+        yield None
+        return
+    with file, io.BufferedReader(file) as content:
+        yield content
+
+
+def _is_version(file: IO[bytes], version: tuple[int, int] | None) -> bool:
+    if version is None:
+        return True
+    status = os.fstat(file.fileno())
+    return version == (status.st_size, status.st_mtime_ns // 1000)
+
+
+def _dated(
+    records: Iterable[pa.RecordBatch], file_at: pa.Scalar, written_at: pa.Scalar
+) -> Iterator[pa.RecordBatch]:
+    for batch in records:
+        found = pa.Table.from_batches([batch])
+        for name, at in (("_file_at", file_at), ("_written_at", written_at)):
+            found = found.append_column(name, pa.repeat(at, found.num_rows))
+        yield from found.to_batches(ROWS)
 
 
 def _about(piece: pa.RecordBatch) -> tuple[pa.Scalar, ...]:
@@ -128,15 +201,29 @@ def _content(pieces: Iterable[pa.RecordBatch], size: int | None) -> Iterator[IO[
 
 
 def records_of(
-    path: str, file: IO[bytes] | None, feed: Feed, kind: str
+    path: str,
+    file: IO[bytes] | None,
+    feed: Feed,
+    kind: str,
+    *,
+    part: tuple[int, int] = WHOLE,
+    version: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of one file: all of them, or the one row that says why none."""
+    """The records of one file: all of them, or the one row that says why none.
+
+    With `part` (number from 0, of how many) a Parquet file's records of that part alone. With
+    `version` (bytes, time of writing in microseconds) the file on disk must be that one to its end.
+    """
     # Whether a file can be taken shows at its end; until then its records are put aside.
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as aside:
         try:
             if file is None:
                 raise UnreadableFileError(VANISHED)
-            _put_aside(aside, path, file, feed, kind)
+            try:
+                _put_aside(aside, path, file, feed, kind, part)
+            finally:
+                if not _is_version(file, version):
+                    raise UnreadableFileError(VANISHED)
         except Exception as error:
             if is_of_machine(error):
                 raise
@@ -152,14 +239,22 @@ def records_of(
         yield from pa.ipc.open_stream(aside)
 
 
-def _put_aside(aside: IO[bytes], path: str, file: IO[bytes], feed: Feed, kind: str) -> None:
+def _put_aside(
+    aside: IO[bytes],
+    path: str,
+    file: IO[bytes],
+    feed: Feed,
+    kind: str,
+    part: tuple[int, int],
+) -> None:
     schema = Records().as_table(feed, path).schema
     with _unpacked(file) as plain, pa.ipc.new_stream(aside, schema) as stream:
         has_rows = False
-        for part in _read(posixpath.basename(path), plain, feed, kind):
-            has_rows = has_rows or part.has_rows
-            stream.write_table(part.as_table(feed, path))
-        if feed.is_full_extract and not has_rows:
+        for found in _read(posixpath.basename(path), plain, feed, kind, part):
+            has_rows = has_rows or found.has_rows
+            stream.write_table(found.as_table(feed, path))
+        # The first part has rows if the file has some.
+        if feed.is_full_extract and not has_rows and part[0] == 0:
             if feed.extract_is == "file":
                 raise UnreadableFileError(NO_ROWS)
             # The other parts of the extract may have rows.
@@ -192,8 +287,13 @@ def _unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
         yield plain
 
 
-def _read(name: str, file: IO[bytes], feed: Feed, kind: str) -> Iterator[Records]:
-    return _READ[type_of_file(name) or _sniffed(file)](file, name, feed, kind)
+def _read(
+    name: str, file: IO[bytes], feed: Feed, kind: str, part: tuple[int, int]
+) -> Iterator[Records]:
+    read = _READ[type_of_file(name) or _sniffed(file)]
+    if read is parquet_files.read:
+        return parquet_files.read(file, name, feed, kind, part)
+    return read(file, name, feed, kind)
 
 
 def _sniffed(file: IO[bytes]) -> str:

@@ -52,22 +52,35 @@ _SPARK_TYPES = {
 _INTERVAL = pa.month_day_nano_interval()
 
 
-def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
-    """The records of a Parquet file; `_position` counts them from 1."""
-    schema, tables = tables_of(file)
+def read(
+    file: IO[bytes], name: str, feed: Feed, kind: str, part: tuple[int, int] = (0, 1)
+) -> Iterator[Records]:
+    """The records of a Parquet file; `_position` counts them from 1.
+
+    With `part` (number from 0, of how many) those of that part of the rows; of documents the
+    first part has all.
+    """
+    schema, tables, rows = tables_of(file)
     if feed.format == "debezium":
         return debezium.records(documents_of(tables, schema), name, feed, {})
     if feed.format == "extract" and any(pa.types.is_struct(kind) for kind in schema.types):
-        return documents.records(documents_of(tables, schema), feed)
-    return _records(tables, schema, named(schema.names, feed, kind), feed)
+        return documents.records(documents_of(tables if part[0] == 0 else [], schema), feed)
+    number, parts = part
+    start, end = (-(-rows * at // parts) for at in (number, number + 1))
+    return _records(tables, schema, named(schema.names, feed, kind), feed, range(start, end))
 
 
 def _records(
-    tables: Iterable[pa.Table], schema: pa.Schema, names: Names, feed: Feed
+    tables: Iterable[pa.Table], schema: pa.Schema, names: Names, feed: Feed, wanted: range
 ) -> Iterator[Records]:
-    first = 1
+    first = 0
     for table in tables:
-        yield _of_table(table, schema, names, feed, first)
+        begin, end = max(wanted.start - first, 0), wanted.stop - first
+        if end <= 0:
+            return
+        found = table[begin:end]
+        if found.num_rows:
+            yield _of_table(found, schema, names, feed, first + begin + 1)
         first += table.num_rows
 
 
@@ -106,8 +119,8 @@ def _require_names_once(names: Sequence[str]) -> None:
         raise UnreadableFileError(f"the file repeats a column: {', '.join(repeated)}")
 
 
-def tables_of(file: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.Table]]:
-    """The schema of the file, and its rows, some thousands at a time.
+def tables_of(file: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.Table], int]:
+    """The schema of the file, its rows, some thousands at a time, and how many they are.
 
     Raises UnreadableFileError, perhaps while the rows are read, when it is not whole.
     """
@@ -119,7 +132,7 @@ def tables_of(file: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.Table]]:
         found = pa.parquet.ParquetFile(
             file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=True
         )
-        return schema_of(found), _tables(found)
+        return schema_of(found), _tables(found), found.metadata.num_rows
 
 
 def _tables(found: pa.parquet.ParquetFile) -> Iterator[pa.Table]:
