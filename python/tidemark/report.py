@@ -46,7 +46,7 @@ def progress(
     def tell(done: int, planned: int) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= _SECONDS_BETWEEN_LINES:
+        if done < planned and now - last >= _SECONDS_BETWEEN_LINES:
             last = now
             say(f"{doing}: {done} of {planned} {what} after {now - began:.0f} s")
 
@@ -58,6 +58,11 @@ def time_of(at: datetime | None) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: `1 row`, `2 rows`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def one_line(landed: Sequence[Landed]) -> str:
     """What landed, in one line."""
     new = [entry for entry in landed if entry.is_new]
@@ -65,15 +70,15 @@ def one_line(landed: Sequence[Landed]) -> str:
         return "No new files."
     rows = sum(entry.rows for entry in new)
     rejected = sum(entry.rejected for entry in new)
-    text = f"Landed {rows} rows of {sum(entry.files for entry in new)} files."
+    text = f"Landed {counted(rows, 'row')} from {counted(sum(e.files for e in new), 'file')}."
     if rejected:
-        text += f" {rejected} rows went to tidemark.dead_letter."
+        text += f" {counted(rejected, 'row')} went to tidemark.dead_letter."
     aside = sum(entry.set_aside for entry in new)
     if aside:
-        text += f" {aside} files were set aside: see tidemark.dead_letter."
+        text += f" Set aside {counted(aside, 'file')}: see tidemark.dead_letter."
     failed = [entry.feed.name for entry in new if entry.failure]
     if failed:
-        text += f" {len(failed)} tables failed: {', '.join(failed)}."
+        text += f" {counted(len(failed), 'table')} failed: {', '.join(failed)}."
     return text
 
 
@@ -99,23 +104,20 @@ def built(results: Sequence[Any], seconds: float) -> Iterator[str]:
     """What dbt built and tested, in one line, and one for each test that warns."""
     tests = [each for each in results if each.node.resource_type in ("test", "unit_test")]
     others = [each for each in results if each.node.resource_type not in ("test", "unit_test")]
-    counted = [
-        (sum(each.status == "success" for each in others), "models built"),
-        (sum(each.status == "pass" for each in tests), "tests passed"),
-        (sum(each.status == "warn" for each in tests), "tests warned"),
-        (sum(each.status in ("fail", "error") for each in results), "failed"),
-        (sum(each.status == "skipped" for each in results), "skipped"),
+    told = [
+        (sum(each.status == "success" for each in others), "model", "built"),
+        (sum(each.status == "pass" for each in tests), "test", "passed"),
+        (sum(each.status == "warn" for each in tests), "test", "warned"),
+        (sum(each.status in ("fail", "error") for each in results), "node", "failed"),
+        (sum(each.status == "skipped" for each in results), "node", "skipped"),
     ]
-    said = ", ".join(f"{count} {what}" for count, what in counted if count)
+    said = ", ".join(f"{counted(number, what)} {became}" for number, what, became in told if number)
     if said:
         yield f"{said} in {seconds:.0f} s."
     for each in tests:
         if each.status == "warn":
-            yield f"Warning: {each.node.name}: {each.failures or 0} rows. {_where(each.node)}"
-
-
-def _where(node: Any) -> str:
-    return f"The test is in {node.original_file_path}."
+            rows, file = counted(each.failures or 0, "row"), each.node.original_file_path
+            yield f"Warning: {each.node.name} found {rows} ({file})."
 
 
 def without_folder(landed: Sequence[Landed]) -> Iterator[str]:

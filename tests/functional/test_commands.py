@@ -36,7 +36,7 @@ def test_any_csv_becomes_tables_in_a_minute(
         in (project.folder / "models/staging/club/_club__sources.yml").read_text()
     )
     assert tidemark(project, "run") == 0
-    assert "Landed 3 rows of 1 files." in capfd.readouterr().out
+    assert "Landed 3 rows from 1 file." in capfd.readouterr().out
 
     project.land(
         "club/people/people.csv",

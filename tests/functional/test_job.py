@@ -163,7 +163,7 @@ def test_the_modules_of_the_bundle_are_enough_and_bring_no_pyspark(
         python=python,
     )
     assert done.returncode == 0, done.stdout
-    assert "Landed 2 rows of 1 files." in done.stdout
+    assert "Landed 2 rows from 1 file." in done.stdout
 
 
 def test_a_host_that_goes_on_finds_its_settings(

@@ -130,7 +130,7 @@ def test_a_project_lives_on_s3(
     variables = on_s3(server, tmp_path / "club")
     server.put("lake/club/landing/s3shop/t/LOAD00000001.csv", "1,a\n2,b\n")
     first = tidemark(variables, "run", project=project.folder)
-    assert (first.returncode, "Landed 2 rows of 1 files." in first.stdout) == (0, True), first
+    assert (first.returncode, "Landed 2 rows from 1 file." in first.stdout) == (0, True), first
     assert [*(tmp_path / "club").glob("warehouse*")] == []
 
     server.put("lake/club/landing/s3shop/t/20240101-100000000.csv", "D,1,a\nU,2,c\n")

@@ -78,11 +78,11 @@ def test_the_same_tables_come_of_the_same_files(shop: Project, server: ThriftSer
     shop.land("remote/orders/LOAD00000001.csv", load)
     shop.build()
     told = server.dbt(shop, "build")
-    assert "Landed 3 rows of 1 files" in told
+    assert "Landed 3 rows from 1 file" in told
     shop.land("remote/orders/20240102-100000000.csv", day_2)
     shop.build()
     told = server.tidemark(shop, "run")
-    assert "Landed 4 rows of 1 files. 1 rows went to tidemark.dead_letter." in told
+    assert "Landed 4 rows from 1 file. 1 row went to tidemark.dead_letter." in told
     for relation, columns in QUERIES.items():
         query = f"select {columns} from {relation} order by 1, 2, 3"
         expected = [tuple(row) for row in shop.spark.sql(query).collect()]
@@ -118,7 +118,7 @@ def test_of_two_runs_at_once_one_waits(shop: Project, server: ThriftServer) -> N
     assert [run.returncode for run in runs] == [0, 0], told
     waited = [text for text in told if f"Waiting for {getpass.getuser()}@" in text]
     assert len(waited) == 1, told
-    assert sorted("Landed 1 rows of 1 files" in text for text in told) == [False, True], told
+    assert sorted("Landed 1 row from 1 file" in text for text in told) == [False, True], told
     assert server.rows("select count(*) from log_remote.orders where id = '10'") == [(1,)]
 
     shop.land("remote/orders/20240103-103000000.csv", "I,10,ten!,10.00\n")
@@ -165,7 +165,7 @@ def test_a_job_of_spark_submit_lands(shop: Project, server: ThriftServer) -> Non
         command, cwd="/", env=environment, text=True, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Landed 1 rows of 1 files" in done.stdout
+    assert "Landed 1 row from 1 file" in done.stdout
     assert [file.name for file in (shop.folder / "job").iterdir()] == ["tidemark.log"]
     query = "select count(*) from {} where cast(id as int) = 11"
     assert server.rows(query.format("log_remote.orders")) == [(1,)]

@@ -32,11 +32,11 @@ def test_a_run_that_succeeded_is_told_with_its_lines(
     project: Path, aws: AwsServer, topic: str
 ) -> None:
     with outcome.published("scheduled__2026-11-22T05:00:00+00:00") as lines:
-        lines.append("Landed 3 rows of 1 files.")
+        lines.append("Landed 3 rows from 1 file.")
     assert aws.told() == [
         (
             "Tidemark run succeeded: scheduled__2026-11-22T05:00:00+00:00",
-            "Run scheduled__2026-11-22T05:00:00+00:00 succeeded\nLanded 3 rows of 1 files.",
+            "Run scheduled__2026-11-22T05:00:00+00:00 succeeded\nLanded 3 rows from 1 file.",
         )
     ]
 
