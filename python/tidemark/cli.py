@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="command")
     on_target = argparse.ArgumentParser(add_help=False)
-    on_target.add_argument("--target", help="of profiles.yml (default: embedded)")
+    on_target.add_argument("--target", help="a target of profiles.yml (default: embedded)")
 
     run = commands.add_parser(
         "run", help="land new files and build what depends on them", parents=[on_target]
@@ -61,31 +61,29 @@ def _parser() -> argparse.ArgumentParser:
 
     land = commands.add_parser(
         "land",
-        help="land new files and build nothing: dbt does that elsewhere",
+        help="land new files, and leave building to dbt",
         parents=[on_target],
     )
     land.set_defaults(run=_land)
 
     status = commands.add_parser(
         "status",
-        help="how each table stands: new files, dead letters, models to build, failures",
+        help="show each table: new files, dead letters, models to build, failures",
         parents=[on_target],
     )
     status.set_defaults(run=_status)
 
     confirm = commands.add_parser(
         "confirm",
-        help="take a file that was set aside until someone confirms it",
+        help="accept a file that was set aside for confirmation",
         parents=[on_target],
     )
-    confirm.add_argument(
-        "file", help="its path below the landing folder, as the dead letter has it"
-    )
+    confirm.add_argument("file", help="its path below the landing folder, as in the dead letter")
     confirm.set_defaults(run=_confirm)
 
     retract = commands.add_parser(
         "retract",
-        help="take back a file that has landed, and derive its tables without it",
+        help="undo a file that has landed, and rebuild its tables without it",
         parents=[on_target],
     )
     retract.add_argument("file", help="its path below the landing folder, or a folder of files")
@@ -93,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
     replay = commands.add_parser(
         "replay",
-        help="read the files with open dead letters again, after what was wrong is fixed",
+        help="read files with open dead letters again, after a fix",
         parents=[on_target],
     )
     replay.add_argument("names", metavar="SOURCE.TABLE", nargs="*", help="default: all tables")
@@ -108,34 +106,41 @@ def _parser() -> argparse.ArgumentParser:
 
     catalog = commands.add_parser(
         "catalog",
-        help="register the tables in AWS Glue's Data Catalog, where Athena finds them",
+        help="register the tables in AWS Glue's Data Catalog, for Athena",
         parents=[on_target],
     )
     catalog.set_defaults(run=_catalog)
 
     docs = commands.add_parser(
-        "docs", help="write the documentation and serve it", parents=[on_target]
+        "docs", help="generate the documentation and serve it", parents=[on_target]
     )
     docs.add_argument("--port", type=int, default=8080)
-    docs.add_argument("--no-serve", action="store_true", help="only write target/static_index.html")
+    docs.add_argument(
+        "--no-serve", action="store_true", help="only generate target/static_index.html"
+    )
     docs.set_defaults(run=_docs)
 
     discover = commands.add_parser(
-        "discover", help="declare every table whose files are below the landing folder"
+        "discover", help="declare every table that has files below the landing folder"
     )
     discover.add_argument(
-        "folder", nargs="?", default="", help="below the landing folder (default: all of it)"
+        "folder",
+        nargs="?",
+        default="",
+        help="below the landing folder (default: all of it)",
     )
-    of_task = discover.add_argument_group("of what an AWS DMS task writes, files or none yet")
-    of_task.add_argument("--dms-task", metavar="TASK", help="its ARN or identifier: asks AWS")
-    of_task.add_argument("--table-mappings", metavar="FILE", help="or without AWS: its JSON")
+    of_task = discover.add_argument_group("the tables of an AWS DMS task, with or without files")
+    of_task.add_argument("--dms-task", metavar="TASK", help="its ARN or identifier; calls AWS")
     of_task.add_argument(
-        "--endpoint-settings", metavar="FILE", help="and the JSON of its target's settings"
+        "--table-mappings", metavar="FILE", help="without AWS: the JSON of its table mappings"
+    )
+    of_task.add_argument(
+        "--endpoint-settings", metavar="FILE", help="and the JSON of its target endpoint's settings"
     )
     discover.set_defaults(run=_discover)
 
     verify = commands.add_parser(
-        "verify", help="compare the change logs with what AWS DMS counted", parents=[on_target]
+        "verify", help="compare the change logs with the statistics of AWS DMS", parents=[on_target]
     )
     verify.add_argument(
         "--dms-task", metavar="TASK", required=True, help="its ARN or identifier: asks AWS"
@@ -143,40 +148,40 @@ def _parser() -> argparse.ArgumentParser:
     verify.set_defaults(run=_verify)
 
     add = commands.add_parser(
-        "add", help="write the three models of declared tables, or add a new one with its YAML"
+        "add", help="write the three models of declared tables, or declare a new table"
     )
     add.add_argument(
-        "names", nargs="+", metavar="SOURCE[.TABLE]", help="SOURCE: all tables that it declares"
+        "names", nargs="+", metavar="SOURCE[.TABLE]", help="SOURCE: all its declared tables"
     )
-    new = add.add_argument_group("of a table that is not declared yet")
-    new.add_argument("--key", help="the key's columns, with commas between")
-    new.add_argument("--format", choices=feeds.FORMATS, help="default: told by the files")
+    new = add.add_argument_group("for a table that is not declared yet")
+    new.add_argument("--key", help="the key columns, separated by commas")
+    new.add_argument("--format", choices=feeds.FORMATS, help="default: inferred from the files")
     new.add_argument("--path", help="folder below the landing folder (default: SOURCE/TABLE)")
-    new.add_argument("--columns", help="such as 'id bigint, name string'; default: from the files")
-    new.add_argument("--header", choices=feeds.HEADERS, help="which files have one")
-    new.add_argument("--delimiter", help="default: told by the files")
+    new.add_argument(
+        "--columns", help="such as 'id bigint, name string'; default: inferred from the files"
+    )
+    new.add_argument("--header", choices=feeds.HEADERS, help="which files have a header")
+    new.add_argument("--delimiter", help="default: inferred from the files")
     add.set_defaults(run=_add)
 
     demo = commands.add_parser(
-        "demo", help="sample changes of two or three days, step by step", parents=[on_target]
+        "demo", help="load sample changes of two or three days, step by step", parents=[on_target]
     )
     demo.add_argument(
         "domains",
         metavar="DOMAIN",
         nargs="*",
-        help="a folder of examples/ (default: insurance inventory)",
+        help="folders of examples/ (default: insurance inventory)",
     )
     demo.add_argument("--all", action="store_true", help="all of them")
     demo.set_defaults(run=_demo)
 
-    bundle = commands.add_parser(
-        "bundle", help="write what a job on Glue or EMR needs: project, package, modules"
-    )
+    bundle = commands.add_parser("bundle", help="write the files that a job on Glue or EMR needs")
     bundle.add_argument("place", help="a folder, or s3://bucket/folder")
     bundle.set_defaults(run=_bundle)
 
     thrift = commands.add_parser(
-        "thrift", help="a Spark Thrift Server with Spark Connect over this lake, on this machine"
+        "thrift", help="run a Spark Thrift Server with Spark Connect on this lake"
     )
     thrift.add_argument("action", choices=("start", "stop", "status"))
     thrift.add_argument("--port", type=int, default=10000, help="default: %(default)s")
@@ -184,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
     thrift.add_argument("--metastore-port", type=int, default=9083, help="default: %(default)s")
     thrift.add_argument("--master", default="", help="Spark's, such as spark://host:7077")
     thrift.add_argument(
-        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark's"
+        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting"
     )
     thrift.set_defaults(run=_thrift)
     return parser
