@@ -1,0 +1,122 @@
+"""Which changes a build looks at, and how little it asks to know it."""
+
+from typing import Any
+
+import pytest
+
+from tests.macros.rendered import CompilerError, Macros, Relation
+
+FEED: dict[str, Any] = {
+    "key": ["id"],
+    "sequence": ["seq"],
+    "is_placed": False,
+    "columns": {"id": "int", "name": "string", "seq": "bigint"},
+    "kept": {"id": "int", "name": "string", "seq": "bigint"},
+    "partial": {},
+    "epochs": [],
+    "has_generations": False,
+}
+KNOWN = {"applied": 7, "row_count": 3, "last_truncate": 0, "unknown_reloads": 0}
+
+
+def scope(*answers: dict[str, Any], **options: Any) -> tuple[dict[str, Any], list[str]]:
+    """The scope of a later build, and what was asked to know it."""
+    macros = Macros(is_incremental=True, answers=answers)
+    found = macros.scope_of_changes("the_changes", FEED, Relation("a.the_table"), **options)
+    return found, macros.asked
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys", "truncates", "one_each"),
+    [(5, 5, 0, True), (5, 4, 0, False), (5, 4, 1, False)],
+)
+def test_a_first_build_asks_whether_there_is_anything_to_derive(
+    changes: int, keys: int, truncates: int, one_each: bool
+) -> None:
+    counts = {"changes": changes, "changed_keys": keys, "truncates": truncates}
+    macros = Macros(answers=[{**counts, "unknown_reloads": 0}])
+    found = macros.scope_of_changes("the_changes", FEED, "the_table")
+    assert found["kind"] == "everything"
+    assert found["one_each"] is one_each
+    assert found["truncates"] is (truncates > 0)
+
+
+def test_a_unit_test_s_rows_are_not_asked() -> None:
+    macros = Macros()
+    found = macros.scope_of_changes("__dbt__cte__stg", FEED, "the_table")
+    assert (found["kind"], "one_each" in found, macros.asked) == ("everything", False, [])
+
+
+def test_changes_in_order_are_not_judged_key_by_key() -> None:
+    found, asked = scope(KNOWN, {"of_keys": 4, "late": 0})
+    assert (found["kind"], found["goes_on"], found["watermark"]) == ("newer", True, 7)
+    assert "new_keys" not in found
+    assert len(asked) == 2
+    assert "group by" not in asked[1]
+
+
+def test_without_new_changes_there_is_nothing_to_do() -> None:
+    found, asked = scope(KNOWN, {"of_keys": 0, "late": 0})
+    assert (found["kind"], found["goes_on"], len(asked)) == ("nothing", False, 2)
+
+
+def test_a_change_out_of_order_may_be_of_a_key_that_is_in_order() -> None:
+    late = {"of_keys": 4, "late": 1}
+    found, asked = scope(KNOWN, late, {"late_keys": 0, "settled_keys": 0})
+    assert (found["kind"], found["goes_on"]) == ("newer", True)
+    assert "new_keys" not in found
+    assert len(asked) == 3
+
+
+def test_late_keys_are_a_view_that_is_kept_during_the_build() -> None:
+    late = {"of_keys": 4, "late": 1}
+    found, asked = scope(KNOWN, late, {"late_keys": 1, "settled_keys": 0})
+    assert (found["late_keys"], found["settled_keys"]) == (True, False)
+    assert found["new_keys"] == "the_table__new_keys"
+    assert [sql.split(" ")[0] for sql in asked[3:]] == ["uncache", "create", "cache"]
+
+
+def test_what_cannot_go_on_derives_all_new_keys() -> None:
+    in_order = {"of_keys": 4, "late": 0}
+    found, asked = scope(KNOWN, in_order, {"late_keys": 4, "settled_keys": 0}, can_go_on=False)
+    assert (found["late_keys"], found["goes_on"]) == (True, False)
+    assert "true as is_late" in asked[2]
+
+
+@pytest.mark.parametrize(("late", "kind"), [(0, "newer"), (1, "everything")])
+def test_a_new_truncate_concerns_every_key_unless_it_is_in_order(late: int, kind: str) -> None:
+    found, _ = scope({**KNOWN, "last_truncate": 8}, {"of_keys": 4, "late": late})
+    assert (found["kind"], found["truncates"]) == (kind, True)
+
+
+def test_a_staging_view_that_is_older_than_a_reload_stops_the_build() -> None:
+    with pytest.raises(CompilerError, match="made before the reload"):
+        scope({**KNOWN, "unknown_reloads": 1})
+
+
+def test_a_load_with_one_change_a_key_goes_straight_through() -> None:
+    one_each = {"kind": "everything", "watermark": 0, "truncates": False, "one_each": True}
+    macros = Macros()
+    shape = macros.history_shape(FEED, None, None, {}, None, False, False)
+    for sql in (
+        macros.history_rows("the_changes", FEED, shape, one_each, merges=False),
+        macros.current_rows("the_changes", FEED, one_each, merges=False),
+    ):
+        assert " over (" not in sql
+        assert "group by" not in sql
+        assert "_op <> 'D'" in sql
+    partial = {**FEED, "partial": {"name": "`name` is null"}}
+    for feed, of_shape in ((partial, shape), (FEED, {**shape, "bitemporal": True})):
+        assert " over (" in macros.history_rows(
+            "the_changes", feed, of_shape, one_each, merges=False
+        )
+
+
+def test_keys_in_order_do_not_read_the_log_of_before() -> None:
+    goes_on = {"kind": "newer", "watermark": 7, "truncates": False, "goes_on": True}
+    macros = Macros(is_incremental=True, columns=["id", "name", "seq"])
+    shape = macros.history_shape(FEED, None, None, {}, None, False, False)
+    sql = macros.history_rows("the_changes", FEED, shape, goes_on, merges=True)
+    assert sql.count("from the_changes") == 1
+    assert "_load_id > 7" in sql
+    assert "late_keys" not in sql

@@ -1,0 +1,55 @@
+"""What macros refuse, in words that say what to do."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.macros.rendered import CompilerError, Macros
+from tests.macros.test_changes import FEED
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"tracked": ["name"], "untracked": ["seq"]}, "`tracked` or `untracked`, not both"),
+        ({"tracked": ["nam"]}, "tracked column nam is not in the feed's tables"),
+        ({"untracked": ["nam"]}, "untracked column nam is not in"),
+        ({"column_names": {"valid_form": "x"}}, "valid_form is none of this history's own columns"),
+        ({"column_names": {"valid_from": "NAME"}}, "has a column NAME already"),
+    ],
+)
+def test_a_history_refuses_options_that_do_not_fit(given: dict[str, Any], said: str) -> None:
+    options: dict[str, Any] = {"tracked": None, "untracked": None, "column_names": {}, **given}
+    with pytest.raises(CompilerError, match=said):
+        Macros().history_shape(FEED, **options, open_end=None, show_deletes=False, bitemporal=False)
+
+
+def test_a_load_of_the_past_is_a_number() -> None:
+    assert Macros().scope_until("12")["until"] == 12
+    with pytest.raises(CompilerError, match="must be a load_id"):
+        Macros().scope_until("yesterday")
+
+
+def test_a_merge_without_a_key_would_append() -> None:
+    with pytest.raises(CompilerError, match="has no unique_key"):
+        Macros().spark__get_merge_sql("the_table", "new", None, [], None)
+
+
+@pytest.mark.parametrize(
+    ("feed", "said"),
+    [
+        (None, "no source table shop.orders is declared"),
+        ({}, "declares no feed with a key"),
+    ],
+)
+def test_a_feed_must_be_declared(feed: dict[str, Any] | None, said: str) -> None:
+    source = SimpleNamespace(
+        source_name="shop",
+        name="orders",
+        source_meta={},
+        config=SimpleNamespace(meta={"feed": feed}),
+        original_file_path="models/staging/shop/_shop__sources.yml",
+    )
+    with pytest.raises(CompilerError, match=said):
+        Macros(sources=[] if feed is None else [source]).feed("shop", "orders")
