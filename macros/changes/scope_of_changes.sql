@@ -28,8 +28,8 @@
 
     {%- if not execute or not is_incremental() -%}
         {%- set scope = {'kind': 'everything', 'watermark': 0, 'truncates': true} -%}
-        {#- In a unit test the changes are given rows, not a relation. -#}
-        {%- if execute and '__dbt__cte__' not in changes | string -%}
+        {#- In a unit test the changes are given rows, not a relation; `dbt docs` may come before the first build. -#}
+        {%- if execute and '__dbt__cte__' not in changes | string and load_relation(changes) -%}
             {%- set known = run_query(_first_changes(changes, feed)).rows[0] -%}
             {%- do _require_known_reloads(changes, known['unknown_reloads']) -%}
             {%- do scope.update({

@@ -43,7 +43,7 @@ class Macros:
     """Calls macros: `Macros(...).history_rows(...)`.
 
     `answers` are the rows of one query after the other; `asked` are the queries. `columns` are
-    those of the table that is built.
+    those of the table that is built. Without `has_relations` nothing was built yet.
     """
 
     is_incremental: bool = False
@@ -51,6 +51,7 @@ class Macros:
     columns: Iterable[str] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     sources: Iterable[Any] = ()
+    has_relations: bool = True
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,7 +84,7 @@ class Macros:
             ),
             "graph": SimpleNamespace(sources={str(at): it for at, it in enumerate(self.sources)}),
             "target": SimpleNamespace(type="spark"),
-            "load_relation": lambda _: None,
+            "load_relation": lambda relation: relation if self.has_relations else None,
             "api": SimpleNamespace(Relation=SimpleNamespace(create=lambda **_: None)),
             "get_merge_update_columns": lambda *_: None,
         }

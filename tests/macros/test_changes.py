@@ -41,9 +41,13 @@ def test_a_first_build_asks_whether_there_is_anything_to_derive(
     assert found["truncates"] is (truncates > 0)
 
 
-def test_a_unit_test_s_rows_are_not_asked() -> None:
-    macros = Macros()
-    found = macros.scope_of_changes("__dbt__cte__stg", FEED, "the_table")
+@pytest.mark.parametrize(
+    ("changes", "macros"),
+    [("__dbt__cte__stg", Macros()), ("the_changes", Macros(has_relations=False))],
+    ids=["in_a_unit_test", "before_the_first_build"],
+)
+def test_changes_that_are_no_relation_are_not_asked(changes: str, macros: Macros) -> None:
+    found = macros.scope_of_changes(changes, FEED, "the_table")
     assert (found["kind"], "one_each" in found, macros.asked) == ("everything", False, [])
 
 
