@@ -102,6 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     sql.add_argument("statement")
     sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    sql.add_argument(
+        "--all", action="store_true", help="also show columns that begin with _, in a table"
+    )
     sql.set_defaults(run=_sql)
 
     catalog = commands.add_parser(
@@ -247,7 +250,7 @@ def _retract(options: argparse.Namespace) -> None:
 def _sql(options: argparse.Namespace) -> None:
     from tidemark import query
 
-    query.print_rows(options.statement, options.format)
+    query.print_rows(options.statement, options.format, shows_all=options.all)
 
 
 def _catalog(options: argparse.Namespace) -> None:

@@ -33,12 +33,21 @@ def as_table(frame: DataFrame) -> str:
     return tabulate(data, headers=list(map(printable, frame.columns)), disable_numparse=True)
 
 
-def print_rows(statement: str, output: str) -> None:
-    """Run the statement and print its rows: `output` is table, csv or json (a row a line)."""
+def print_rows(statement: str, output: str, *, shows_all: bool = False) -> None:
+    """Run the statement and print its rows: `output` is table, csv or json (a row a line).
+
+    A table leaves out Tidemark's own columns, which begin with `_`, unless the statement names them
+    or `shows_all` is set.
+    """
     frame = rows(statement)
     try:
         if output == "table":
-            print(as_table(frame))
+            own = [
+                name
+                for name in frame.columns
+                if name.startswith("_") and name not in statement and not shows_all
+            ]
+            print(as_table(frame.drop(*own)))
         elif output == "csv":
             writer = csv.writer(sys.stdout, lineterminator="\n")
             writer.writerow(frame.columns)

@@ -63,6 +63,12 @@ def test_any_csv_becomes_tables_in_a_minute(
         (4, 1, True),
     ]
 
+    rows = "select * from current.cur_club__people"
+    for options, is_shown in (((), False), (("--all",), True)):
+        assert tidemark(project, "sql", rows, *options) == 0
+        names = capfd.readouterr().out.splitlines()[0].split()
+        assert ("_load_id" in names, "name" in names) == (is_shown, True)
+
     assert tidemark(project, "run") == 0
     assert "Nothing to build: every table has its newest load." in capfd.readouterr().out
     assert tidemark(project, "add", "club.people", "--key", "id") == 1
