@@ -85,9 +85,12 @@ class Books(Protocol):
 
 def without_spark() -> Books | None:
     """The tables when they are there and this process reaches their files, else None."""
-    if _is_reached() and all(_is_table(place(table)) for table in TABLES):
-        return _Files()
-    return None
+    try:
+        is_there = _is_reached() and all(_is_table(place(table)) for table in TABLES)
+    except OSError:
+        # Spark's start says in a sentence why a store cannot be reached.
+        return None
+    return _Files() if is_there else None
 
 
 def of(spark: "SparkSession") -> Books:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidemark import jars, paths, s3
+from tests.free_port import free_port
+from tidemark import books, jars, paths, s3
 from tidemark.errors import ConfigError
 
 SECRET = "only-for-tests"
@@ -42,6 +43,17 @@ def test_another_store_is_told_by_its_endpoint(monkeypatch: pytest.MonkeyPatch) 
     assert s3.settings()["spark.hadoop.fs.s3a.endpoint.region"] == "eu-central-1"
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     assert s3.settings()["spark.hadoop.fs.s3a.endpoint.region"] == "eu-west-1"
+
+
+def test_a_store_that_does_not_answer_is_left_to_spark_which_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(books, "_is_reached", lambda: True)
+    monkeypatch.setenv("TIDEMARK_WAREHOUSE", "s3a://bucket/folder/")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "anyone")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    assert books.without_spark() is None
 
 
 def test_places_are_paths_or_uris(monkeypatch: pytest.MonkeyPatch) -> None:
