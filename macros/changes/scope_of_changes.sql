@@ -9,8 +9,8 @@
       nothing     no newer load
       newer       the newer loads, and all changes of the keys that are late
     Of kind `everything` also, on a first build, `one_each`: no key has two changes,
-    so that there is nothing to derive. Of kind `newer` also `goes_on`, whether keys that are not late go on from
-    what the table holds; and where there are such keys, `new_keys`, a temporary
+    so that there is nothing to derive. Of kind `newer` also `goes_on`, whether keys
+    that are not late go on from what the table holds; and where there are such keys, `new_keys`, a temporary
     view of the keys in the newer loads, and whether it has some
       late_keys     with a change that is late, or ties with a known one
       settled_keys  that the newer loads do not change, because a newer

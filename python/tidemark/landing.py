@@ -456,7 +456,7 @@ def _records(
     if at_hand and at_hand[0][3] is not None:
         # A partition takes the rows in order: large parts go to different ones.
         at_hand.sort(key=lambda row: -row[4] // row[7])
-        tasks = max(machine.cores(), 1)
+        tasks = machine.cores()
         dealt = [row for task in range(tasks) for row in at_hand[task::tasks]]
         local = spark.createDataFrame(dealt, readers.LOCAL_FILE)
         return local.mapInArrow(readers.local_reader(feed, kind), readers.schema(feed))

@@ -38,13 +38,17 @@ def of_landing_folder(
 def new_bytes(own: Books | None) -> int:
     """About how many bytes of a local landing folder are new, before it is known what is a feed's.
 
-    Small files are not counted.
+    Small files are not counted. 0 when a folder cannot be read: if it is a feed's, landing says so.
     """
     known: set[tuple[str, int]] = set()
     if own:
         large = own.read(books.LEDGER, ("file", "size"), f"size >= {_COUNTS_FROM}")
         known = {(row["file"], row["size"]) for row in books.rows(large)}
-    found = [(file.path.lstrip("/"), file.size) for file in storage.landing_folder().walk("", {})]
+    root = storage.landing_folder()
+    try:
+        found = [(file.path.lstrip("/"), file.size) for file in root.walk("", {})]
+    except OSError:
+        return 0
     return sum(size for path, size in found if size >= _COUNTS_FROM and (path, size) not in known)
 
 

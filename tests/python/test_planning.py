@@ -1,0 +1,30 @@
+"""What is known of the landing folder before Spark starts."""
+
+from pathlib import Path
+
+import pytest
+
+from tidemark import planning
+
+
+def test_new_bytes_are_those_of_large_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LANDING", str(tmp_path))
+    assert planning.new_bytes(None) == 0
+    (tmp_path / "shop" / "orders").mkdir(parents=True)
+    (tmp_path / "shop" / "orders" / "LOAD1.parquet").write_bytes(bytes(3 << 20))
+    (tmp_path / "shop" / "orders" / "small.csv").write_text("1\n")
+    assert planning.new_bytes(None) == 3 << 20
+
+
+def test_a_folder_of_no_feed_that_cannot_be_read_stops_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Such as lost+found, where the landing folder is a disk of its own. Root could read it.
+    def refuse(place: str) -> None:
+        raise PermissionError(place)
+
+    monkeypatch.setenv("TIDEMARK_LANDING", str(tmp_path))
+    monkeypatch.setattr("os.scandir", refuse)
+    assert planning.new_bytes(None) == 0
