@@ -17,6 +17,8 @@ from tidemark.landed import Landed
 # A run names no more files than this; the dead letter has them all.
 _SOME = 10
 _SECONDS_BETWEEN_LINES = 10
+# Of dbt's kinds of nodes those that give a table or a view; hooks are nodes, too.
+_BUILT = ("model", "seed", "snapshot")
 
 
 def log(run_id: str, text: str) -> None:
@@ -103,9 +105,9 @@ def table(landed: Sequence[Landed]) -> str:
 def built(results: Sequence[Any], seconds: float) -> Iterator[str]:
     """What dbt built and tested, in one line, and one for each test that warns."""
     tests = [each for each in results if each.node.resource_type in ("test", "unit_test")]
-    others = [each for each in results if each.node.resource_type not in ("test", "unit_test")]
+    models = [each for each in results if each.node.resource_type in _BUILT]
     told = [
-        (sum(each.status == "success" for each in others), "model", "built"),
+        (sum(each.status == "success" for each in models), "model", "built"),
         (sum(each.status == "pass" for each in tests), "test", "passed"),
         (sum(each.status == "warn" for each in tests), "test", "warned"),
         (sum(each.status in ("fail", "error") for each in results), "node", "failed"),

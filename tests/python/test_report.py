@@ -1,6 +1,7 @@
 """What runs tell: names from outside are shown, and do nothing."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,4 +32,17 @@ def test_the_log_has_a_line_for_each_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert [line.partition("Z ")[2] for line in lines] == [
         r"a\nb one\rtwo\x0cthree",
         r"a\nb fo\xe9ur",
+    ]
+
+
+def test_a_build_counts_models_and_tests_but_no_hooks() -> None:
+    def one(kind: str, status: str) -> SimpleNamespace:
+        node = SimpleNamespace(resource_type=kind, name="x", original_file_path="tests/x.sql")
+        return SimpleNamespace(node=node, status=status, failures=2)
+
+    results = [one("model", "success"), one("operation", "success"), one("test", "pass")]
+    assert list(report.built(results, 1.2)) == ["1 model built, 1 test passed in 1 s."]
+    assert list(report.built([*results, one("test", "warn")], 1.2)) == [
+        "1 model built, 1 test passed, 1 test warned in 1 s.",
+        "Warning: x found 2 rows (tests/x.sql).",
     ]
