@@ -34,15 +34,15 @@ help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(VENV)/ready ## Install what is needed: Python packages, jars, dbt packages
-	@$(BIN)/python -m tidemark.jars
-	@$(BIN)/python -m tidemark.packages
+	@$(BIN)/python -m tidemark.spark.jars
+	@$(BIN)/python -m compat
 
 # Checked against the checksums of requirements.lock. PIP_INDEX_URL names a mirror of PyPI,
 # TIDEMARK_MAVEN_MIRROR one of Maven Central, DBT_PACKAGE_HUB_URL one of the dbt hub.
 $(VENV)/ready: $(LOCK) pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 was not found: install it, or name it with make PYTHON=..."; exit 1; }
-	@$(PYTHON) python/tidemark/java.py
+	@$(PYTHON) python/tidemark/spark/java.py
 	@echo "Installing the Python packages into $(VENV) (about two minutes, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
@@ -67,8 +67,8 @@ docs: setup ## Write the documentation and serve it
 	@$(BIN)/tidemark docs
 
 lint: setup ## Check style and types: SQL, Python, YAML
-	@$(BIN)/ruff format --check --quiet python tests examples models bench
-	@$(BIN)/ruff check --quiet python tests examples models bench
+	@$(BIN)/ruff format --check --quiet python compat tests examples models bench
+	@$(BIN)/ruff check --quiet python compat tests examples models bench
 	@$(BIN)/mypy
 	@$(BIN)/python -m tests.lint
 	@TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1 models tests/singular

@@ -77,7 +77,7 @@ def main() -> None:
     work = Path(tempfile.mkdtemp(prefix="tidemark-bench-"))
     os.environ["TIDEMARK_LAKE"] = str(work / "lake")
     from tests.project import Project
-    from tidemark import session
+    from tidemark.spark import session
 
     files = work / "files"
     _write_files(files)

@@ -26,7 +26,7 @@ def make(rows: int) -> None:
     import pyarrow as pa
     from deltalake import write_deltalake
 
-    from tidemark import books
+    from tidemark.ingest import books
 
     for table in books.TABLES:
         schema = books.schema(table)
@@ -53,8 +53,8 @@ def make(rows: int) -> None:
 
 def read(rows: int) -> None:
     """Read it as a run does, and print what that took."""
-    from tidemark import books, ledger
-    from tidemark.files import LandedFile
+    from tidemark.ingest import books, ledger
+    from tidemark.ingest.files import LandedFile
 
     own = books.without_spark()
     assert own

@@ -28,8 +28,10 @@ from pyspark.errors.exceptions.captured import CapturedException
 from TCLIService.ttypes import TOperationState
 from thrift.transport.TTransport import TTransportException
 
-from tidemark import hook, session, targets
+from tidemark import targets
+from tidemark.dbt_plugin import hook
 from tidemark.errors import TidemarkError
+from tidemark.spark import session
 
 logging.getLogger("py4j").setLevel(logging.ERROR)
 

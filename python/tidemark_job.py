@@ -17,9 +17,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidemark import cli, outcome, runs, session, targets
+from tidemark import cli, outcome, runs, targets
 from tidemark.aws import transfer
 from tidemark.errors import ConfigError, TidemarkError
+from tidemark.spark import session
 from tidemark.variables import during
 
 # The job's arguments that are a variable of every command's.

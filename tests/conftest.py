@@ -58,7 +58,7 @@ def port_of_s3_tables() -> int:
 def spark(port_of_s3_tables: int) -> SparkSession:
     """The embedded session that all tests and all their dbt runs share."""
     import dbt_tidemark  # noqa: F401 - what dbt would import by itself
-    from tidemark import jars, session
+    from tidemark.spark import jars, session
 
     with pytest.MonkeyPatch.context() as patched:
         # So that the session can reach the S3 servers of tests.

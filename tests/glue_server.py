@@ -23,7 +23,7 @@ from moto.glue.exceptions import DatabaseNotFoundException, TableNotFoundExcepti
 from moto.glue.responses import GlueResponse
 from pyspark.sql import SparkSession
 
-from tidemark import session
+from tidemark.spark import session
 
 # A client asks again by itself; an answer that waits spares it the pause.
 _SECONDS_TO_WAIT = 20

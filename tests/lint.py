@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from compat import __main__ as packages
 from tests.project import REPO
-from tidemark import packages
 
 
 def unknown_expectations() -> Iterator[str]:

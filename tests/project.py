@@ -11,7 +11,6 @@ from typing import Any
 import yaml
 from pyspark.sql import SparkSession
 
-from tidemark import spark_line
 from tidemark.variables import during
 
 REPO = Path(__file__).parent.parent
@@ -32,14 +31,9 @@ class Project:
         settings["packages-install-path"] = str(REPO / "dbt_packages")
         settings["test-paths"] = ["tests"]
         shutil.copy(REPO / "packages.yml", folder / "packages.yml")
-        locks = spark_line.lock_folder()
-        (folder / locks).mkdir(exist_ok=True)
-        for lock in (REPO / locks).glob("jars*.lock"):
-            shutil.copy(lock, folder / locks)
         for name in ("profiles", "macros"):
             (folder / name).symlink_to(REPO / name)
         (folder / "tests").mkdir()
-        (folder / "tests" / "generic").symlink_to(REPO / "tests" / "generic")
         (folder / "profiles.yml").symlink_to(REPO / "profiles" / "profiles.yml")
         (folder / "dbt_project.yml").write_text(yaml.safe_dump(settings, sort_keys=False))
 
@@ -47,7 +41,7 @@ class Project:
         self, name: str, columns: Mapping[str, str], key: str | Sequence[str], **feed: Any
     ) -> None:
         """Declare a feed and write its three models, as `tidemark add` does."""
-        from tidemark import add
+        from tidemark.scaffold import add
 
         source, table = name.split(".")
         settings = {"format": "dms", "path": f"{source}/{table}", "key": key, **feed}
@@ -74,7 +68,7 @@ class Project:
 
     def dbt(self, *arguments: str) -> Any:
         """Run a dbt command in this process; gives dbt's result, also of a failure."""
-        from tidemark import dbt
+        from tidemark.dbt_plugin import dbt
 
         with self.here():
             return dbt.invoke(["--quiet", *arguments])

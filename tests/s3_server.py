@@ -16,7 +16,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from tests.free_port import free_port
-from tidemark import jars, session
+from tidemark.spark import jars, session
 
 LOCK = Path(__file__).with_suffix(".lock")
 KEY, SECRET, REGION = "tidemark", "only-for-tests", "us-east-1"

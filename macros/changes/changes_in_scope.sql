@@ -13,7 +13,7 @@
 {%- set of_load = ['_load_id', '_landed_at'] + (['_after_reloads'] if feed.has_generations else []) -%}
 {%- if scope.until is defined -%}
     {%- set in_scope = '_load_id <= ' ~ scope.until -%}
-    {%- set order = order_as_of(feed, scope.until) ~ ' as _order' -%}
+    {%- set order = tidemark.order_as_of(feed, scope.until) ~ ' as _order' -%}
 {%- endif -%}
 {%- set columns -%}
     {%- for name in feed.columns %}

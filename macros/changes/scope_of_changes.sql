@@ -30,8 +30,8 @@
         {%- set scope = {'kind': 'everything', 'watermark': 0, 'truncates': true} -%}
         {#- In a unit test the changes are given rows, not a relation; `dbt docs` may come before the first build. -#}
         {%- if execute and '__dbt__cte__' not in changes | string and load_relation(changes) -%}
-            {%- set known = run_query(_first_changes(changes, feed)).rows[0] -%}
-            {%- do _require_known_reloads(changes, known['unknown_reloads']) -%}
+            {%- set known = run_query(tidemark._first_changes(changes, feed)).rows[0] -%}
+            {%- do tidemark._require_known_reloads(changes, known['unknown_reloads']) -%}
             {%- do scope.update({
                 'truncates': known['truncates'] | int > 0,
                 'one_each': known['changes'] | int == known['changed_keys'] | int,
@@ -40,18 +40,18 @@
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set known = run_query(_loads_known(changes, feed, table)).rows[0] -%}
+    {%- set known = run_query(tidemark._loads_known(changes, feed, table)).rows[0] -%}
     {%- set watermark = known['applied'] | int -%}
     {%- set last_truncate = known['last_truncate'] | int -%}
-    {%- do _require_known_reloads(changes, known['unknown_reloads']) -%}
-    {%- do use_deletion_vectors(table, known['row_count'] | int) -%}
+    {%- do tidemark._require_known_reloads(changes, known['unknown_reloads']) -%}
+    {%- do tidemark.use_deletion_vectors(table, known['row_count'] | int) -%}
     {%- set scope = {
         'kind': 'everything',
         'watermark': watermark,
         'truncates': last_truncate > 0,
     } -%}
 
-    {%- set new = run_query(_new_changes(changes, table, watermark, is_current)).rows[0] -%}
+    {%- set new = run_query(tidemark._new_changes(changes, table, watermark, is_current)).rows[0] -%}
     {%- set in_order = can_go_on and new['late'] | int == 0 -%}
 
     {%- if last_truncate > watermark -%}
@@ -71,7 +71,7 @@
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set judged = _judged_keys(changes, feed, table, scope, is_current, can_go_on) -%}
+    {%- set judged = tidemark._judged_keys(changes, feed, table, scope, is_current, can_go_on) -%}
     {%- set found = run_query(
         'select count_if(is_late) as late_keys, count_if(is_settled) as settled_keys '
         ~ 'from (' ~ judged ~ ')'
@@ -121,7 +121,7 @@
             last_truncate,
             unknown_reloads
 
-        from ({{ _truncates_known(changes, feed) }})
+        from ({{ tidemark._truncates_known(changes, feed) }})
     )
 {%- endmacro -%}
 
@@ -132,7 +132,7 @@
         count(*) as changes,
         count(distinct {{ feed.key | join(', ') }}) as changed_keys,
         count_if(_op = 'T') as truncates,
-        {{ _unknown_reloads(feed) }} as unknown_reloads
+        {{ tidemark._unknown_reloads(feed) }} as unknown_reloads
 
     from {{ changes }}
 {%- endmacro -%}
@@ -155,7 +155,7 @@
 {%- macro _truncates_known(changes, feed) -%}
     select
         coalesce(max(_load_id), 0) as last_truncate,
-        {{ _unknown_reloads(feed) | indent(8) }} as unknown_reloads
+        {{ tidemark._unknown_reloads(feed) | indent(8) }} as unknown_reloads
 
     from {{ changes }}
 

@@ -3,5 +3,5 @@
     as not known, whatever its time. From the log, so that it works for every load.
 #}
 {%- macro current_as_of_load(changes, feed, load_id) -%}
-{{ current_rows(changes, feed, scope_until(load_id), merges=false) }}
+{{ tidemark.current_rows(changes, feed, tidemark.scope_until(load_id), merges=false) }}
 {%- endmacro -%}

@@ -7,8 +7,12 @@
 #}
 {%- macro current_from_changes(changes, feed) -%}
 
-{%- do require_unique_key(feed.key) -%}
-{{ derived_from(feed) }}
-{{ current_rows(changes, feed, scope_of_changes(changes, feed, this), merges=is_incremental()) }}
+{%- do tidemark.require_merge(
+    feed.key,
+    delete_condition="DBT_INTERNAL_SOURCE._op = 'D'",
+    not_matched_condition="DBT_INTERNAL_SOURCE._op <> 'D'"
+) -%}
+{{ tidemark.derived_from(feed) }}
+{{ tidemark.current_rows(changes, feed, tidemark.scope_of_changes(changes, feed, this), merges=is_incremental()) }}
 
 {%- endmacro -%}

@@ -15,10 +15,10 @@
 {%- set last_step = 'whole_rows' if feed.partial else 'first_copies' -%}
 
 with
-{{ keys_in_scope(feed, scope) }}
+{{ tidemark.keys_in_scope(feed, scope) }}
 changes as (
 
-    {{ changes_in_scope(changes, feed, this, scope) | indent(4) }}
+    {{ tidemark.changes_in_scope(changes, feed, this, scope) | indent(4) }}
 
 ),
 {% if goes_on %}
@@ -60,14 +60,14 @@ events as (
 {% if not one_each %}
 first_copies as (
 
-    {{ first_copies('events' if goes_on else 'changes', feed) | indent(4) }}
+    {{ tidemark.first_copies('events' if goes_on else 'changes', feed) | indent(4) }}
 
 ),
 {% endif %}
 {% if feed.partial %}
 whole_rows as (
 
-    {{ whole_rows('first_copies', feed, per_key=key) | indent(4) }}
+    {{ tidemark.whole_rows('first_copies', feed, per_key=key) | indent(4) }}
 
 ),
 {% endif %}

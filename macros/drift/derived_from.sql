@@ -6,14 +6,14 @@
     table when dbt creates it: see overrides/spark__tblproperties_clause.sql.
 #}
 {%- macro derived_from(feed, settings={}, changes=none, names={}) -%}
-    {%- set now = _derivation(feed, settings) -%}
+    {%- set now = tidemark._derivation(feed, settings) -%}
     {%- if names -%}
         {%- for name in feed.key if feed.columns[name].startswith('timestamp') -%}
             {%- do now.update({'times in version keys': 'microseconds'}) -%}
         {%- endfor -%}
     {%- endif -%}
     {%- if execute and is_incremental() -%}
-        {%- set known = _known_derivation(this) -%}
+        {%- set known = tidemark._known_derivation(this) -%}
         {%- set drifted = [] -%}
         {%- for name in (known if known is none else now) or [] if known.get(name) != now[name] -%}
             {%- set was, is = known.get(name), now[name] -%}
@@ -22,17 +22,17 @@
                 {#- As an older Tidemark wrote it. -#}
                 {%- set was = is -%}
             {%- elif name == 'partial rows' -%}
-                {%- set was, is = _partial_that_differ(was or {}, is, there, feed) -%}
+                {%- set was, is = tidemark._partial_that_differ(was or {}, is, there, feed) -%}
             {%- elif name == 'columns left out' -%}
                 {#- A column that the table never had is not missed. -#}
                 {%- set was, is = was or [], is | select('in', (was or []) + there) | list -%}
             {%- elif name == 'times in version keys' -%}
-                {%- set was = 'milliseconds, by an older Tidemark' if _cuts_times(changes, feed, names) else is -%}
+                {%- set was = 'milliseconds, by an older Tidemark' if tidemark._cuts_times(changes, feed, names) else is -%}
             {%- endif -%}
             {#- Spark does not tell names by their letter case. -#}
             {%- set same = was == is or (was is string and is is string and was | lower == is | lower) -%}
             {%- if not same -%}
-                {%- do drifted.append(name ~ ' was ' ~ _as_text(was) ~ ' and is now ' ~ _as_text(is)) -%}
+                {%- do drifted.append(name ~ ' was ' ~ tidemark._as_text(was) ~ ' and is now ' ~ tidemark._as_text(is)) -%}
             {%- endif -%}
         {%- endfor -%}
         {%- if drifted -%}
@@ -55,7 +55,7 @@
 {%- macro _derivation(feed, settings) -%}
     {%- set key = [] -%}
     {%- for name in feed.key -%}
-        {%- do key.append(name ~ ' ' ~ _family(feed.columns[name])) -%}
+        {%- do key.append(name ~ ' ' ~ tidemark._family(feed.columns[name])) -%}
     {%- endfor -%}
     {%- set sequence = [] -%}
     {%- for name in feed.sequence -%}
@@ -126,7 +126,7 @@
         left anti join (
             select {{ key }}
             from {{ this }}
-            where {{ names.version_key }} = {{ version_key(feed, names.valid_from, names.known_from) }}
+            where {{ names.version_key }} = {{ tidemark.version_key(feed, names.valid_from, names.known_from) }}
         ) using ({{ key }})
 
         limit 1

@@ -41,25 +41,25 @@
         ) -%}
     {%- endif -%}
 
-    {%- set in_log = _columns_of_log(source_table) -%}
-    {%- set key = _spelled(settings.key, in_log) -%}
-    {%- set sequence = _spelled(settings.get('sequence'), {}) -%}
+    {%- set in_log = tidemark._columns_of_log(source_table) -%}
+    {%- set key = tidemark._spelled(settings.key, in_log) -%}
+    {%- set sequence = tidemark._spelled(settings.get('sequence'), {}) -%}
     {#- Debezium's default: the place in the source's log, or in Kafka, which landing writes down. -#}
     {%- set is_placed = settings.format == 'debezium' and (not sequence or sequence[0] in ('source', 'offset')) -%}
     {#- A record of Kafka may tell of an old change anew: which topic it is of, its file's time says. -#}
     {%- set epoch_at = '_file_at' if is_placed and sequence[:1] == ['offset'] else '_changed_at' -%}
-    {%- set sequence = [] if is_placed else _spelled(sequence, in_log) -%}
+    {%- set sequence = [] if is_placed else tidemark._spelled(sequence, in_log) -%}
     {%- set epochs = settings.get('epochs') or [] -%}
     {#- YAML makes dates of texts. -#}
     {%- set epochs = [epochs] if epochs is string or epochs is not iterable else epochs -%}
-    {%- set included = _spelled(settings.get('include_columns'), in_log) -%}
-    {%- set changed_columns = _spelled(settings.get('changed_columns'), in_log) -%}
-    {%- set excluded = _spelled(settings.get('exclude_columns'), in_log) + changed_columns -%}
+    {%- set included = tidemark._spelled(settings.get('include_columns'), in_log) -%}
+    {%- set changed_columns = tidemark._spelled(settings.get('changed_columns'), in_log) -%}
+    {%- set excluded = tidemark._spelled(settings.get('exclude_columns'), in_log) + changed_columns -%}
     {%- set columns = {} -%}
     {%- set kept = {} -%}
     {%- for column in source_table.columns.values() -%}
         {%- set type = (column.data_type or 'string') | lower -%}
-        {%- set name = _spelled(column.name, in_log)[0] -%}
+        {%- set name = tidemark._spelled(column.name, in_log)[0] -%}
         {%- do columns.update({name: type}) -%}
         {%- if name in key or (name not in excluded and (not included or name in included)) -%}
             {%- do kept.update({name: type}) -%}
@@ -85,7 +85,7 @@
         'epoch_at': epoch_at,
         'columns': columns,
         'kept': kept,
-        'partial': _partial_rows(settings, columns, key + sequence, in_log),
+        'partial': tidemark._partial_rows(settings, columns, key + sequence, in_log),
         'has_generations': settings.format == 'dms' and sequence | length > 0,
     }) -%}
 
@@ -98,9 +98,9 @@
 #}
 {%- macro _partial_rows(settings, columns, whole, in_log) -%}
     {%- set ignores_all = settings.get('ignore_null_updates') is sameas true -%}
-    {%- set ignored = [] if ignores_all else _spelled(settings.get('ignore_null_updates'), in_log) -%}
+    {%- set ignored = [] if ignores_all else tidemark._spelled(settings.get('ignore_null_updates'), in_log) -%}
     {%- set unavailable = settings.get('unavailable_value') -%}
-    {%- set changed_columns = (_spelled(settings.get('changed_columns'), in_log) or [none])[0] -%}
+    {%- set changed_columns = (tidemark._spelled(settings.get('changed_columns'), in_log) or [none])[0] -%}
     {%- set partial = {} -%}
     {%- for name in columns if name not in whole + [changed_columns] -%}
         {%- set conditions = [] -%}
@@ -112,7 +112,7 @@
         {%- endif -%}
         {%- if changed_columns -%}
             {%- do conditions.append(
-                "not coalesce(array_contains(" ~ names_in_list('`' ~ changed_columns ~ '`')
+                "not coalesce(array_contains(" ~ tidemark.names_in_list('`' ~ changed_columns ~ '`')
                 ~ ", '" ~ name | lower ~ "'), true)"
             ) -%}
         {%- endif -%}

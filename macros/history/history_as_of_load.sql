@@ -13,8 +13,8 @@
     open_end=none,
     show_deletes=false
 ) -%}
-{%- set shape = history_shape(
+{%- set shape = tidemark.history_shape(
     feed, tracked, untracked, column_names, open_end, show_deletes, bitemporal=false
 ) -%}
-{{ history_rows(changes, feed, shape, scope_until(load_id), merges=false) }}
+{{ tidemark.history_rows(changes, feed, shape, tidemark.scope_until(load_id), merges=false) }}
 {%- endmacro -%}

@@ -18,18 +18,20 @@
     bitemporal=false
 ) -%}
 
-{%- set shape = history_shape(
+{%- set shape = tidemark.history_shape(
     feed, tracked, untracked, column_names, open_end, show_deletes, bitemporal
 ) -%}
-{%- do require_unique_key([shape.names.version_key]) -%}
+{%- do tidemark.require_merge(
+    [shape.names.version_key], delete_condition="DBT_INTERNAL_SOURCE._op = 'gone'"
+) -%}
 {#- What was known when is in the loads; and a deletion's row has no values to go on from. -#}
 {%- set can_go_on = not bitemporal and not (show_deletes and feed.partial) -%}
-{{ derived_from(feed, shape.settings, changes, shape.names) }}
-{{ history_rows(
+{{ tidemark.derived_from(feed, shape.settings, changes, shape.names) }}
+{{ tidemark.history_rows(
     changes,
     feed,
     shape,
-    scope_of_changes(
+    tidemark.scope_of_changes(
         changes, feed, this, is_current=shape.names.is_current, can_go_on=can_go_on
     ),
     merges=is_incremental()

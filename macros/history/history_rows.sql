@@ -21,10 +21,10 @@
 ) -%}
 
 with
-{{ keys_in_scope(feed, scope) }}
+{{ tidemark.keys_in_scope(feed, scope) }}
 changes as (
 
-    {{ changes_in_scope(changes, feed, this, scope) | indent(4) }}
+    {{ tidemark.changes_in_scope(changes, feed, this, scope) | indent(4) }}
 
 ),
 {% if scope.one_each and not feed.partial and not shape.bitemporal %}
@@ -99,7 +99,7 @@ events as (
         {%- endif %}
         _op,
         _changed_at,
-        {{ (order_as_of(feed, '_as_of') ~ ' as _order') | indent(8) if shape.bitemporal else '_order' }},
+        {{ (tidemark.order_as_of(feed, '_as_of') ~ ' as _order') | indent(8) if shape.bitemporal else '_order' }},
         _load_id,
         {%- if shape.bitemporal %}
         _as_of,
@@ -145,13 +145,13 @@ events as (
 
 first_copies as (
 
-    {{ first_copies('events', feed, also=also) | indent(4) }}
+    {{ tidemark.first_copies('events', feed, also=also) | indent(4) }}
 
 ),
 {% if feed.partial %}
 whole_rows as (
 
-    {{ whole_rows('first_copies', feed, per_key=per_key, also=also) | indent(4) }}
+    {{ tidemark.whole_rows('first_copies', feed, per_key=per_key, also=also) | indent(4) }}
 
 ),
 {% endif %}
@@ -283,12 +283,12 @@ versions as (
 ),
 {% endif %}
 {% if shape.bitemporal %}
-{{ _known_versions(feed, shape) }}
+{{ tidemark._known_versions(feed, shape) }}
 {% endif %}
 shaped as (
 
     select
-        {{ version_key(feed, 'valid_from', 'known_from' if shape.bitemporal else none) }}
+        {{ tidemark.version_key(feed, 'valid_from', 'known_from' if shape.bitemporal else none) }}
             as {{ shape.names.version_key }},
         {%- for name in feed.kept %}
         `{{ name }}`,

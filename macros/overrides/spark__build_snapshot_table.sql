@@ -5,6 +5,6 @@
     Delete when: dbt-core refuses such keys.
 #}
 {%- macro spark__build_snapshot_table(strategy, sql) -%}
-    {%- do require_one_row_per_snapshot_key(strategy.unique_key, sql) -%}
+    {%- do tidemark.require_one_row_per_snapshot_key(strategy.unique_key, sql) -%}
     {{ default__build_snapshot_table(strategy, sql) }}
 {%- endmacro -%}

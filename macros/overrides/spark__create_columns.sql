@@ -5,7 +5,7 @@
     Delete when: dbt-spark's snapshot leaves these columns out, as dbt-core's does.
 #}
 {%- macro spark__create_columns(relation, columns) -%}
-    {%- set new = columns | rejectattr('name', 'in', snapshot_key_columns()) | list -%}
+    {%- set new = columns | rejectattr('name', 'in', tidemark.snapshot_key_columns()) | list -%}
     {%- if new -%}
         {%- do alter_relation_add_remove_columns(relation, new, none) -%}
     {%- endif -%}

@@ -15,7 +15,7 @@
 {%- set valid_to_current = config.get('dbt_valid_to_current') -%}
 {%- set valid_to = 'DBT_INTERNAL_DEST.' ~ columns.dbt_valid_to -%}
 {%- set key_columns = [] -%}
-{%- for name in snapshot_key_columns() -%}
+{%- for name in tidemark.snapshot_key_columns() -%}
     {%- do key_columns.append(adapter.quote(name)) -%}
 {%- endfor -%}
 {%- set inserted = insert_cols | reject('in', key_columns) | list -%}

@@ -6,6 +6,6 @@
     Delete when: dbt-core refuses such keys.
 #}
 {%- macro spark__snapshot_staging_table(strategy, source_sql, target_relation) -%}
-    {%- do require_one_row_per_snapshot_key(strategy.unique_key, source_sql) -%}
+    {%- do tidemark.require_one_row_per_snapshot_key(strategy.unique_key, source_sql) -%}
     {{ default__snapshot_staging_table(strategy, source_sql, target_relation) }}
 {%- endmacro -%}

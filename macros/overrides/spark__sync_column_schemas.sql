@@ -19,11 +19,11 @@
     {%- set rewritten = {} -%}
     {%- for change in schema_changes_dict['new_target_types'] -%}
         {%- set old, new = old_types[change.column_name | lower], change.new_type -%}
-        {%- if _is_wider(old, new) -%}
+        {%- if tidemark._is_wider(old, new) -%}
             {%- do altered.update({change.column_name: new}) -%}
         {%- elif (old, new) == ('date', 'timestamp') -%}
             {%- do rewritten.update({change.column_name: new}) -%}
-        {%- elif not _is_wider(new, old) -%}
+        {%- elif not tidemark._is_wider(new, old) -%}
             {%- do exceptions.raise_compiler_error(
                 target_relation ~ " has " ~ change.column_name ~ " as " ~ old ~ ", which cannot become "
                 ~ new ~ " without a loss. Nothing was written. Take the change back, or build the table "
@@ -35,12 +35,12 @@
     {%- if added or removed -%}
         {%- do alter_relation_add_remove_columns(target_relation, added or none, removed or none) -%}
         {#- From now on the table has to remember by what these are derived, too. -#}
-        {%- set properties = spark__tblproperties_clause() | trim -%}
+        {%- set properties = tblproperties_clause() | trim -%}
         {%- if properties -%}
             {%- do run_query('alter table ' ~ target_relation ~ ' set ' ~ properties) -%}
         {%- endif -%}
     {%- endif -%}
-    {%- if altered and not delta_widens_columns() -%}
+    {%- if altered and not tidemark.delta_widens_columns() -%}
         {%- do rewritten.update(altered) -%}
         {%- do altered.clear() -%}
     {%- endif -%}
@@ -54,7 +54,7 @@
     {%- endfor -%}
     {%- if rewritten -%}
         {%- do run_query(create_table_as(
-            false, target_relation, _with_types(adapter.get_columns_in_relation(target_relation), rewritten, target_relation)
+            false, target_relation, tidemark._with_types(adapter.get_columns_in_relation(target_relation), rewritten, target_relation)
         )) -%}
     {%- endif -%}
 {%- endmacro -%}

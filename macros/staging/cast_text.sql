@@ -16,13 +16,13 @@
         {{ text }}
     {%- elif type in ('tinyint', 'smallint', 'int', 'integer', 'bigint') -%}
         if(
-            {{ _fits_scale(text, 0) }},
+            {{ tidemark._fits_scale(text, 0) }},
             try_cast(try_cast({{ text }} as decimal(38, 0)) as {{ type }}),
             null
         )
     {%- elif type.startswith('decimal') -%}
         {%- set scale = type[8:-1].split(',')[1] | int -%}
-        if({{ _fits_scale(text, scale) }}, try_cast({{ text }} as {{ type }}), null)
+        if({{ tidemark._fits_scale(text, scale) }}, try_cast({{ text }} as {{ type }}), null)
     {%- elif type in ('float', 'double') -%}
         if(
             abs(try_cast({{ text }} as {{ type }})) = double('infinity') and {{ text }} rlike '[0-9]',

@@ -9,19 +9,19 @@
     empty, or fill them with defaults.
 #}
 {%- macro typed_changes(log, feed) -%}
-    {%- set has_reloads = feed.has_generations and log_has_reloads(log) -%}
+    {%- set has_reloads = feed.has_generations and tidemark.log_has_reloads(log) -%}
     select
         {%- for name, type in feed.columns.items() %}
         {%- if name in feed.key or name in feed.sequence %}
-        {{ _typed(name, type) }} as `{{ name }}`,
+        {{ tidemark._typed(name, type) }} as `{{ name }}`,
         {%- elif name in feed.partial %}
         if(
             _is_delete or (_op = 'U' and ({{ feed.partial[name] }})),
             null,
-            {{ _typed(name, type) }}
+            {{ tidemark._typed(name, type) }}
         ) as `{{ name }}`,
         {%- else %}
-        if(_is_delete, null, {{ _typed(name, type) }}) as `{{ name }}`,
+        if(_is_delete, null, {{ tidemark._typed(name, type) }}) as `{{ name }}`,
         {%- endif %}
         {%- endfor %}
         {%- if feed.partial %}
@@ -40,8 +40,8 @@
         _is_delete,
         _changed_at,
         named_struct(
-            'phase', {{ _phase(feed, has_reloads) }},
-            'sequence', {{ _sequence(feed) }},
+            'phase', {{ tidemark._phase(feed, has_reloads) }},
+            'sequence', {{ tidemark._sequence(feed) }},
             'file_at', _file_at,
             'file', _file,
             'position', _position,
@@ -50,7 +50,7 @@
         _load_id,
         _landed_at
         {%- if has_reloads %},
-        transform({{ _reloads_before() }}, reload -> reload._load_id) as _after_reloads
+        transform({{ tidemark._reloads_before() }}, reload -> reload._load_id) as _after_reloads
         {%- elif feed.has_generations %},
         cast(array() as array<bigint>) as _after_reloads
         {%- endif %}
@@ -75,7 +75,7 @@
         `{{ name }}`
     {%- else -%}
         coalesce(
-            {{ cast_text('`' ~ name ~ '`', type) }},
+            {{ tidemark.cast_text('`' ~ name ~ '`', type) }},
             if(
                 `{{ name }}` is null,
                 null,
@@ -100,14 +100,14 @@
 #}
 {%- macro _phase(feed, has_reloads) -%}
     {%- set epochs_before -%}
-        {%- if feed.epochs %} + 2 * {{ epoch_of(feed.epochs, feed.epoch_at) }}{% endif -%}
+        {%- if feed.epochs %} + 2 * {{ tidemark.epoch_of(feed.epochs, feed.epoch_at) }}{% endif -%}
     {%- endset -%}
     {%- if has_reloads -%}
         if(
             _is_initial,
             0,
-            if({{ _is_reload() }}, 0, 1)
-            + 2 * size({{ _reloads_before() }})
+            if({{ tidemark._is_reload() }}, 0, 1)
+            + 2 * size({{ tidemark._reloads_before() }})
             {{- epochs_before }}
         )
     {%- elif feed.has_generations -%}
@@ -145,14 +145,14 @@
         )
     {%- else -%}
         if(
-            _is_initial or {{ _is_reload() }},
+            _is_initial or {{ tidemark._is_reload() }},
             null,
             {%- if feed.sequence | length == 1 %}
-            {{ cast_text('`' ~ feed.sequence[0] ~ '`', feed.columns[feed.sequence[0]]) }}
+            {{ tidemark.cast_text('`' ~ feed.sequence[0] ~ '`', feed.columns[feed.sequence[0]]) }}
             {%- else %}
             named_struct(
                 {%- for name in feed.sequence %}
-                '{{ name }}', {{ cast_text('`' ~ name ~ '`', feed.columns[name]) }}
+                '{{ name }}', {{ tidemark.cast_text('`' ~ name ~ '`', feed.columns[name]) }}
                 {%- if not loop.last %},{% endif %}
                 {%- endfor %}
             )

@@ -10,7 +10,7 @@ from tidemark import feeds, targets
 from tidemark.errors import ConfigError, TidemarkError, printable
 
 if TYPE_CHECKING:
-    from tidemark.discover.dms_task import Task
+    from tidemark.scaffold.discover.dms_task import Task
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def perform(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
-        from tidemark import session
+        from tidemark.spark import session
 
         raise TidemarkError(session.readable(error)) from error
 
@@ -227,7 +227,9 @@ def _replay(options: argparse.Namespace) -> None:
 
 
 def _confirm(options: argparse.Namespace) -> None:
-    from tidemark import lease, ledger, runs, session, storage
+    from tidemark import runs, storage
+    from tidemark.ingest import ledger
+    from tidemark.spark import lease, session
 
     spark = session.get()
     file = storage.as_text(options.file)
@@ -237,7 +239,9 @@ def _confirm(options: argparse.Namespace) -> None:
 
 
 def _retract(options: argparse.Namespace) -> None:
-    from tidemark import lease, ledger, runs, session, storage
+    from tidemark import runs, storage
+    from tidemark.ingest import ledger
+    from tidemark.spark import lease, session
 
     spark = session.get()
     file = storage.as_text(options.file)
@@ -254,15 +258,16 @@ def _sql(options: argparse.Namespace) -> None:
 
 
 def _catalog(options: argparse.Namespace) -> None:
-    from tidemark import dbt, session
     from tidemark.aws import catalog
+    from tidemark.dbt_plugin import dbt
+    from tidemark.spark import session
 
     nodes = dbt.nodes(dbt.parse())
     catalog.register(session.get(), nodes, say=print)
 
 
 def _docs(options: argparse.Namespace) -> None:
-    from tidemark import dbt_docs
+    from tidemark.dbt_plugin import dbt_docs
 
     dbt_docs.generate()
     if not options.no_serve:
@@ -270,7 +275,8 @@ def _docs(options: argparse.Namespace) -> None:
 
 
 def _discover(options: argparse.Namespace) -> None:
-    from tidemark import add, paths
+    from tidemark import paths
+    from tidemark.scaffold import add
 
     project = paths.project_dir()
     task = _task(options)
@@ -287,7 +293,7 @@ def _task(options: argparse.Namespace) -> "Task | None":
     """The AWS DMS task that is named, or lies in files."""
     from pathlib import Path
 
-    from tidemark.discover import dms_task
+    from tidemark.scaffold.discover import dms_task
 
     mappings, endpoint = options.table_mappings, options.endpoint_settings
     if not (options.dms_task or mappings or endpoint):
@@ -306,13 +312,14 @@ def _task(options: argparse.Namespace) -> "Task | None":
 
 
 def _verify(options: argparse.Namespace) -> None:
-    from tidemark import verify
+    from tidemark.aws import verify
 
     verify.run(options.dms_task)
 
 
 def _add(options: argparse.Namespace) -> None:
-    from tidemark import add, paths
+    from tidemark import paths
+    from tidemark.scaffold import add
 
     project = paths.project_dir()
     settings = ("key", "format", "path", "columns", "header", "delimiter")
@@ -350,14 +357,14 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _bundle(options: argparse.Namespace) -> None:
-    from tidemark import bundle
+    from tidemark.aws import bundle
 
     for file in bundle.make(options.place):
         print(f"Wrote {file}")
 
 
 def _thrift(options: argparse.Namespace) -> None:
-    from tidemark import server
+    from tidemark.spark import server
 
     if options.action == "start":
         wrong = [each for each in options.conf if "=" not in each]

@@ -55,7 +55,7 @@ def _told(error: Exception) -> str:
     if isinstance(error, TidemarkError):
         return str(error)
     # Imported late, with Spark: a run that finds nothing to do comes without.
-    from tidemark import session
+    from tidemark.spark import session
 
     return session.readable(error)
 

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import IO
 
-from tidemark import spark_line
 from tidemark.errors import ConfigError
+from tidemark.spark import spark_line
 
 
 def project_dir() -> Path:

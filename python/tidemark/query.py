@@ -9,8 +9,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 from tabulate import tabulate
 
-from tidemark import session
 from tidemark.errors import TidemarkError, printable
+from tidemark.spark import session
 
 
 class QueryError(TidemarkError):

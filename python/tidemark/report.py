@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from tidemark import paths
 from tidemark.errors import printable
-from tidemark.landed import Landed
+from tidemark.ingest.landed import Landed
 
 # A run names no more files than this; the dead letter has them all.
 _SOME = 10

@@ -13,21 +13,13 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tidemark import (
-    books,
-    ledger,
-    lock,
-    outcome,
-    paths,
-    planning,
-    project,
-    report,
-    storage,
-    targets,
-)
+from tidemark import outcome, paths, report, storage, targets
+from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed
-from tidemark.landed import Landed
+from tidemark.ingest import books, ledger, planning
+from tidemark.ingest.landed import Landed
+from tidemark.spark import lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,14 +114,14 @@ def _at_work(
     verbose: bool,
     replay: Sequence[str] | None,
 ) -> list[Landed]:
-    from tidemark import lease, session
+    from tidemark.spark import lease, session
 
     with ThreadPoolExecutor(1) as beside:
         # dbt takes as long to import as Spark's Java to start.
-        beside.submit(import_module, "tidemark.dbt")
+        beside.submit(import_module, "tidemark.dbt_plugin.dbt")
         session.suited_to(_new_bytes())
         spark = session.get()
-    from tidemark import dbt
+    from tidemark.dbt_plugin import dbt
 
     stamp = project.stamp()
     manifest = dbt.parse()
@@ -161,8 +153,8 @@ def _registration(manifest: Any) -> "catalog.AtEnd | None":
     """What registers the tables at the end, None where nothing does. Raises ConfigError."""
     if not registers():
         return None
-    from tidemark import dbt
     from tidemark.aws import catalog
+    from tidemark.dbt_plugin import dbt
 
     registration = catalog.AtEnd(dbt.nodes(manifest))
     catalog.begin()
@@ -198,7 +190,7 @@ def _run(
     replay: Sequence[str] | None,
 ) -> tuple[list[Landed], bool]:
     """Land and build; gives what landed, and whether anything was built."""
-    from tidemark import landing
+    from tidemark.ingest import landing
 
     if replay is not None:
         _ask_to_replay(spark, parsed.feeds, replay, run_id, tell)
@@ -233,7 +225,7 @@ def _build(
     verbose: bool,
 ) -> bool:
     """Build what is due, but not what depends on tables that failed to land; tells if any was."""
-    from tidemark import dbt
+    from tidemark.dbt_plugin import dbt
 
     own = books.of(spark)
     newest = ledger.read(own, {}).newest_loads

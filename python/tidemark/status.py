@@ -6,7 +6,9 @@ from typing import Any
 import pyarrow as pa
 from tabulate import tabulate
 
-from tidemark import books, paths, planning, project, report, targets
+from tidemark import paths, report, targets
+from tidemark.dbt_plugin import project
+from tidemark.ingest import books, planning
 
 _OPEN = "superseded_by is null"
 
@@ -22,7 +24,7 @@ def lines() -> Iterator[str]:
         return
     parsed = project.cached()
     if parsed is None:
-        from tidemark import dbt
+        from tidemark.dbt_plugin import dbt
 
         parsed = project.of(dbt.parse())
     work, book = planning.of_landing_folder(own, parsed.feeds)
@@ -55,7 +57,7 @@ def _books() -> books.Books | None:
     own = books.without_spark()
     if own or targets.method() == "session":
         return own
-    from tidemark import session
+    from tidemark.spark import session
 
     own = books.of(session.get())
     own.create()

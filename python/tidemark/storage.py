@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from tidemark import paths, targets
 from tidemark.errors import ConfigError, SetupError
-from tidemark.file_names import SIDE
+from tidemark.ingest.file_names import SIDE
 
 # A look at a local folder needs no Spark: what does is imported late.
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class _Remote:
         self.root = root
 
     def require(self) -> None:
-        from tidemark import session
+        from tidemark.spark import session
 
         session.require_reachable(session.get(), "landing folder", self.root)
 
@@ -266,7 +266,7 @@ class _Remote:
     @cached_property
     def _lister(self) -> "SparkSession":
         """Few tasks, whatever the number of files; the session's own settings stay as they are."""
-        from tidemark import session
+        from tidemark.spark import session
 
         spark = session.fresh()
         spark.conf.set("spark.sql.files.openCostInBytes", "0")

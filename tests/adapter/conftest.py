@@ -109,7 +109,7 @@ def logs_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="class")
 def dbt_project_yml(project_root: Path, project_config_update: Any) -> dict[str, Any]:
-    """The suite's project, with all of macros/overrides and Delta as file format."""
+    """The suite's project, with Tidemark's dbt package and Delta as file format."""
     update = project_config_update or {}
     config = {
         "name": "test",
@@ -117,8 +117,10 @@ def dbt_project_yml(project_root: Path, project_config_update: Any) -> dict[str,
         "flags": {"send_anonymous_usage_stats": False},
         **(yaml.safe_load(update) if isinstance(update, str) else update),
     }
-    Path(project_root, "overrides").symlink_to(REPO / "macros" / "overrides")
-    config["macro-paths"] = ["macros", "overrides"]
+    packages = Path(project_root, "dbt_packages")
+    packages.mkdir()
+    (packages / "tidemark").symlink_to(REPO / "python" / "tidemark" / "dbt_package")
+    config["dispatch"] = [{"macro_namespace": "dbt", "search_order": ["test", "tidemark", "dbt"]}]
     for kind in ("models", "seeds", "snapshots", "data_tests"):
         config[kind] = {"+file_format": "delta", **config.get(kind, {})}
     config = dict(_in_sparks_words(config))

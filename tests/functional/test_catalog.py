@@ -43,7 +43,7 @@ def shop(
     with s3_server.running(port_of_s3_tables) as server:
         server.put("tables/x", "")
         for layer in LAYERS:
-            settings["models"]["tidemark"][layer]["+schema"] = f"cat_{layer}"
+            settings["models"]["showcase"][layer]["+schema"] = f"cat_{layer}"
         for schema in ("log_cat", *(f"cat_{layer}" for layer in LAYERS)):
             spark.sql(f"create schema {schema} location 's3a://tables/{schema}'")
         file.write_text(yaml.safe_dump(settings, sort_keys=False))

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests import thrift_server
 from tests.free_port import free_port
 from tests.project import REPO
-from tidemark import session
+from tidemark.spark import session
 
 pytestmark = [pytest.mark.functional, pytest.mark.slow]
 

@@ -350,8 +350,8 @@ def declare(project: Project, table: Table, **feed: Any) -> None:
         )
         project.write(
             f"models/history/{source}/hist_{source}__{name}{shape.suffix}.sql",
-            f"{key}{{{{ history_from_changes(ref('stg_{source}__{name}'), "
-            f"feed('{source}', '{name}'){arguments}) }}}}\n",
+            f"{key}{{{{ tidemark.history_from_changes(ref('stg_{source}__{name}'), "
+            f"tidemark.feed('{source}', '{name}'){arguments}) }}}}\n",
         )
 
 
@@ -828,7 +828,8 @@ def _as_of_load(project: Project, tables: Sequence[Table]) -> None:
             project.write(
                 f"models/as_of/{kind}_{name}.sql",
                 f"{{{{ config(materialized='view', schema='as_of') }}}}\n"
-                f"{{{{ {kind}_as_of_load(ref('stg_{source}__{name}'), feed('{source}', '{name}'), "
+                f"{{{{ tidemark.{kind}_as_of_load(ref('stg_{source}__{name}'), "
+                f"tidemark.feed('{source}', '{name}'), "
                 f"{loads[1]}{arguments}) }}}}\n",
             )
     project.build("--select", "path:models/as_of")

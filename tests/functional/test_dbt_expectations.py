@@ -10,7 +10,7 @@ from dbt.cli.main import dbtRunner
 from dbt.config.project import load_yml_dict, package_config_from_data
 from dbt.task.deps import _create_sha1_hash
 
-from tidemark import packages
+from compat import __main__ as packages
 
 ROOT = Path(__file__).parents[2]
 CASES_PROJECT = Path(__file__).parent / "expectations"
@@ -42,9 +42,6 @@ def cases_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EXPECTATIONS_PACKAGES", str(ROOT / "dbt_packages"))
     project = tmp_path / "expectations"
     shutil.copytree(CASES_PROJECT, project, ignore=shutil.ignore_patterns("cases.yml"))
-    (project / "macros").mkdir()
-    for override in (ROOT / "macros" / "overrides").glob("dbt_expectations__*.sql"):
-        shutil.copy(override, project / "macros")
     return project
 
 

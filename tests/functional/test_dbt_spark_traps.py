@@ -24,7 +24,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 import dbt_tidemark
 from tests.project import Project
-from tidemark import lock, session
+from tidemark.spark import lock, session
 
 pytestmark = pytest.mark.functional
 

@@ -17,7 +17,8 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.project import REPO
-from tidemark import dbt, dbt_docs, demo
+from tidemark import demo
+from tidemark.dbt_plugin import dbt, dbt_docs
 
 pytestmark = pytest.mark.functional
 

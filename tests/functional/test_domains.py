@@ -18,7 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.project import REPO, Project
-from tidemark import dbt, demo, runs
+from tidemark import demo, runs
+from tidemark.dbt_plugin import dbt
 from tidemark.dedup import survivors
 
 pytestmark = pytest.mark.functional

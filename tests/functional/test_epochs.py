@@ -9,7 +9,7 @@ from tests import scenario
 from tests.functional.test_commands import tidemark
 from tests.functional.test_landing import COLUMNS, dead_letters, land
 from tests.project import Project
-from tidemark import ledger
+from tidemark.ingest import ledger
 
 pytestmark = pytest.mark.functional
 

@@ -59,7 +59,7 @@ def _is_large(project: Project, rows: int) -> None:
     """A table counts as large from so many rows on; the history wants no deletion vectors."""
     file = project.folder / "dbt_project.yml"
     settings = yaml.safe_load(file.read_text())
-    layers = settings["models"]["tidemark"]
+    layers = settings["models"]["showcase"]
     for layer in ("current", "history"):
         layers[layer]["+deletion_vectors_from"] = rows
     layers["history"]["+tblproperties"] = {"delta.enableDeletionVectors": "false"}

@@ -7,8 +7,8 @@ import pytest
 
 from tests.functional.test_landing import COLUMNS, dead_letters, land
 from tests.project import Project
-from tidemark import ledger
 from tidemark.errors import ConfigError
+from tidemark.ingest import ledger
 
 pytestmark = pytest.mark.functional
 
@@ -22,7 +22,7 @@ def extract(ids: str) -> str:
 
 def replay(project: Project) -> None:
     """As `tidemark replay` asks for it; the next landing does it."""
-    from tidemark import dbt
+    from tidemark.dbt_plugin import dbt
 
     with project.here():
         ledger.replay(project.spark, dbt.feeds(dbt.parse()), "test")

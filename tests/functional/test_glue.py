@@ -16,7 +16,8 @@ from tests import glue_server
 from tests.aws_server import AwsServer
 from tests.glue_server import GlueServer
 from tests.project import REPO, Project
-from tidemark import demo, paths, runs, session
+from tidemark import demo, paths, runs
+from tidemark.spark import session
 
 pytestmark = [
     pytest.mark.functional,
@@ -158,7 +159,7 @@ def test_the_same_tables_come_of_the_same_log(
     assert docs.returncode == 0, docs.stdout
     catalog = json.loads((shop.folder / "target/glue/catalog.json").read_text())
     assert len(catalog["nodes"]) == len(QUERIES)
-    types = catalog["nodes"]["model.tidemark.cur_glued__orders"]["columns"]
+    types = catalog["nodes"]["model.showcase.cur_glued__orders"]["columns"]
     assert types["amount"]["type"] == "decimal(12,2)"
 
     # Where AWS does not answer, dbt-glue itself would find no table, and make it anew.

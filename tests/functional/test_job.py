@@ -14,7 +14,7 @@ import tidemark_job
 from tests import s3_server
 from tests.aws_server import AwsServer
 from tests.project import REPO, Project
-from tidemark import jars, session, spark_line
+from tidemark.spark import jars, session, spark_line
 
 pytestmark = pytest.mark.functional
 
@@ -71,7 +71,7 @@ class Job:
         self, *arguments: str, python: str = sys.executable
     ) -> subprocess.CompletedProcess[str]:
         """Run the job as Glue does, its own arguments included."""
-        locks = REPO / spark_line.lock_folder()
+        locks = spark_line.lock_folder()
         found = [str(jar) for jar in jars.install([locks / "jars.lock", locks / "jars-s3.lock"])]
         # The settings of this project, which are for small data, and the cluster's own.
         settings = {
@@ -134,8 +134,8 @@ def test_a_job_lands_builds_tells_and_fails_with_the_tables(
     assert "1 of 2 tables failed, see above: jobs.bad." in message
     results = json.loads(store.text("lake/runs/jr_42/run_results.json"))["results"]
     built = {each["unique_id"]: each["status"] for each in results}
-    assert built["model.tidemark.hist_jobs__good"] == "success"
-    assert "model.tidemark.cur_jobs__bad" not in built
+    assert built["model.showcase.hist_jobs__good"] == "success"
+    assert "model.showcase.cur_jobs__bad" not in built
     assert "cur_jobs__good" in store.text("lake/runs/jr_42/manifest.json")
     assert "Run jr_42 failed" in store.text("lake/runs/jr_42/summary.txt")
     for text in (done.stdout, done.stderr, message):

@@ -14,8 +14,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from tests.project import Project
-from tidemark import landing, ledger, log
-from tidemark.landed import Landed
+from tidemark.ingest import landing, ledger, log
+from tidemark.ingest.landed import Landed
 
 pytestmark = pytest.mark.functional
 
@@ -24,7 +24,8 @@ COLUMNS = {"id": "int", "name": "string"}
 
 def land(project: Project) -> list[Landed]:
     """Landing alone, without dbt's models."""
-    from tidemark import dbt, storage
+    from tidemark import storage
+    from tidemark.dbt_plugin import dbt
 
     with project.here():
         feeds = dbt.feeds(dbt.parse())
@@ -353,7 +354,7 @@ def test_what_a_killed_creation_left_is_removed_and_no_table_is(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.conftest import LAKE
-    from tidemark import session
+    from tidemark.spark import session
 
     sql, schema = project.spark.sql, LAKE / "warehouse/unborn.db"
     sql("create schema if not exists unborn")
@@ -396,7 +397,7 @@ def test_what_a_killed_creation_left_is_removed_and_no_table_is(
 def test_the_models_of_a_large_run_are_compiled_as_its_landing_is(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidemark import session
+    from tidemark.spark import session
 
     def is_compiled(spark: SparkSession) -> bool:
         return spark.conf.get("spark.sql.codegen.wholeStage") == "true"

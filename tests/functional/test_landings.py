@@ -87,8 +87,10 @@ def _declare(project: Project, chosen: list[Case], batch: int) -> None:
 
 def _land(project: Project, found: Found) -> None:
     """One landing of all; a feed whose declaration is refused fails alone."""
-    from tidemark import dbt, feeds, landing, storage
+    from tidemark import feeds, storage
+    from tidemark.dbt_plugin import dbt
     from tidemark.errors import ConfigError
+    from tidemark.ingest import landing
 
     declared = []
     with project.here():
@@ -105,7 +107,7 @@ def _land(project: Project, found: Found) -> None:
 
 
 def _build(project: Project, found: Found, built: list[Case]) -> None:
-    from tidemark import dbt
+    from tidemark.dbt_plugin import dbt
 
     models = [
         f"{prefix}_{SOURCE}__{one.name}"

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from tests.project import Project
-from tidemark import cli, ledger
+from tidemark import cli
+from tidemark.ingest import ledger
 
 pytestmark = pytest.mark.functional
 

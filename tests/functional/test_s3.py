@@ -7,9 +7,11 @@ from pyspark.sql import SparkSession
 
 from tests import s3_server
 from tests.project import Project
-from tidemark import books, dbt, landing, storage
+from tidemark import storage
+from tidemark.dbt_plugin import dbt
 from tidemark.errors import SetupError
-from tidemark.landed import Landed
+from tidemark.ingest import books, landing
+from tidemark.ingest.landed import Landed
 
 pytestmark = pytest.mark.functional
 

@@ -14,8 +14,8 @@ import pytest
 from tests.free_port import free_port
 from tests.project import REPO, Project
 from tests.thrift_server import PASSWORD, ThriftServer, running
-from tidemark import jars, session
-from tidemark.session import PASSWORD_VARIABLE
+from tidemark.spark import jars, session, spark_line
+from tidemark.spark.session import PASSWORD_VARIABLE
 
 pytestmark = pytest.mark.functional
 
@@ -98,7 +98,7 @@ def test_the_same_tables_come_of_the_same_files(shop: Project, server: ThriftSer
 
     server.dbt(shop, "docs", "generate")
     catalog = (shop.folder / "target" / "catalog.json").read_text()
-    assert "model.tidemark.people" in catalog
+    assert "model.showcase.people" in catalog
     assert ("n", "int", "It's no number") in server.rows("describe marts.odd")
     printed = server.tidemark(shop, "sql", "select id, name from current.cur_remote__orders")
     assert "eins" in printed
@@ -138,7 +138,9 @@ def test_of_two_runs_at_once_one_waits(shop: Project, server: ThriftServer) -> N
 @pytest.mark.slow
 def test_a_job_of_spark_submit_lands(shop: Project, server: ThriftServer) -> None:
     shop.land("remote/orders/20240103-110000000.csv", "I,11,eleven,11.00\n")
-    class_path = os.pathsep.join(map(str, jars.installed_jars([REPO / "jars.lock"])))
+    class_path = os.pathsep.join(
+        map(str, jars.installed_jars([spark_line.lock_folder() / "jars.lock"]))
+    )
     settings = {
         "spark.hadoop.hive.metastore.uris": f"thrift://localhost:{server.ports.metastore}",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

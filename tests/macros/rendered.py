@@ -5,6 +5,7 @@ test knows. The macros are the files of `macros/`; what they call of each other 
 in dbt.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -43,7 +44,8 @@ class Macros:
     """Calls macros: `Macros(...).history_rows(...)`.
 
     `answers` are the rows of one query after the other; `asked` are the queries. `columns` are
-    those of the table that is built. Without `has_relations` nothing was built yet.
+    those of the table that is built. Without `has_relations` nothing was built yet. `merge_of` is
+    the package whose merge dbt would take.
     """
 
     is_incremental: bool = False
@@ -52,6 +54,7 @@ class Macros:
     config: Mapping[str, Any] = field(default_factory=dict)
     sources: Iterable[Any] = ()
     has_relations: bool = True
+    merge_of: str = "tidemark"
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -68,6 +71,7 @@ class Macros:
         def give(value: Any = None) -> None:
             raise _ReturnedError(value)
 
+        merge = SimpleNamespace(macro=SimpleNamespace(package_name=self.merge_of))
         columns = [SimpleNamespace(name=name, quoted=f"`{name}`") for name in self.columns]
         self._context = {
             "execute": True,
@@ -80,15 +84,21 @@ class Macros:
                 get=lambda name, default=None: self.config.get(name, default)
             ),
             "adapter": SimpleNamespace(
-                get_columns_in_relation=lambda _: columns, landing_failure=lambda _: ""
+                get_columns_in_relation=lambda _: columns,
+                landing_failure=lambda _: "",
+                dispatch=lambda *_: merge,
             ),
+            "project_name": "own",
+            "tojson": lambda value, sort_keys: json.dumps(value, sort_keys=sort_keys),
             "graph": SimpleNamespace(sources={str(at): it for at, it in enumerate(self.sources)}),
             "target": SimpleNamespace(type="spark"),
             "load_relation": lambda relation: relation if self.has_relations else None,
             "api": SimpleNamespace(Relation=SimpleNamespace(create=lambda **_: None)),
             "get_merge_update_columns": lambda *_: None,
         }
-        self._context |= {name: self._macro(name) for name in _places()}
+        self._context["tidemark"] = SimpleNamespace(
+            **{name: self._macro(name) for name in _places()}
+        )
         self._environment = jinja2.Environment(extensions=["jinja2.ext.do"])
         self._environment.globals |= self._context
 

@@ -31,6 +31,37 @@ def test_a_load_of_the_past_is_a_number() -> None:
         Macros().scope_until("yesterday")
 
 
+MERGES = {
+    "materialized": "incremental",
+    "incremental_strategy": "merge",
+    "unique_key": "id",
+    "delete_condition": "DBT_INTERNAL_SOURCE._op = 'D'",
+    "not_matched_condition": "DBT_INTERNAL_SOURCE._op <> 'D'",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "merge_of", "said"),
+    [
+        ({}, "dbt_spark", "written by the package dbt_spark.*search_order: .own, tidemark, dbt"),
+        ({"unique_key": "name"}, "tidemark", "unique_key is .'name'.. Write"),
+        ({"incremental_strategy": "append"}, "tidemark", "incremental_strategy: merge"),
+        ({"delete_condition": None}, "tidemark", "leave deleted rows.*delete_condition: DBT_"),
+        ({"not_matched_condition": "true"}, "tidemark", "not_matched_condition: DBT_INTERNAL"),
+    ],
+)
+def test_a_merge_that_would_not_delete(changed: dict[str, Any], merge_of: str, said: str) -> None:
+    macros = Macros(config=MERGES | changed, merge_of=merge_of)
+    with pytest.raises(CompilerError, match=said):
+        macros.current_from_changes("the_changes", FEED)
+
+
+def test_a_table_that_is_built_anew_each_time_needs_no_merge() -> None:
+    config = {"materialized": "table", "unique_key": "id"}
+    macros = Macros(config=config, merge_of="dbt_spark", has_relations=False)
+    assert "select" in macros.current_from_changes("the_changes", FEED)
+
+
 def test_a_merge_without_a_key_would_append() -> None:
     with pytest.raises(CompilerError, match="has no unique_key"):
         Macros().spark__get_merge_sql("the_table", "new", None, [], None)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import REPO
-from tidemark import bundle
+from tidemark.aws import bundle
 from tidemark.errors import ConfigError
 
 SETTINGS = "name: x\nmodel-paths: [models, more]\ndocs-paths: [words]\n"
@@ -38,7 +38,7 @@ def test_all_that_dbt_reads_is_in_the_zip(tmp_path: Path, monkeypatch: pytest.Mo
         found = set(archive.namelist())
     assert found == {*IN, "dbt_project.yml", "dbt_packages/own/macros/m.sql"}
     with zipfile.ZipFile(tmp_path / "app" / "tidemark.zip") as archive:
-        assert {"tidemark/landing.py", "dbt_tidemark.py"} <= set(archive.namelist())
+        assert {"tidemark/ingest/landing.py", "dbt_tidemark.py"} <= set(archive.namelist())
 
 
 @pytest.fixture
@@ -63,6 +63,7 @@ def test_our_own_profile_and_links_within_the_project_are_packed(project: Path) 
     (project / "models" / "round").symlink_to("..")
     (project / "models" / "gone.sql").symlink_to("nowhere.sql")
     (project / "profiles" / "key.pem").write_text("-----BEGIN PRIVATE KEY-----")
+    (project / "profiles" / "spark-defaults.conf").write_text("spark.driver.memory 1g")
     found = packed(project)
     assert {"profiles.yml", "profiles/profiles.yml", "profiles/spark-defaults.conf"} <= found
     assert not {"profiles/key.pem", "models/gone.sql"} & found

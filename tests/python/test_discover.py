@@ -15,10 +15,10 @@ import pyarrow.parquet
 import pytest
 import yaml
 
-from tidemark import add, discover, sampling
-from tidemark.discover import Table
 from tidemark.errors import ConfigError
-from tidemark.sampling import Column
+from tidemark.scaffold import add, discover, sampling
+from tidemark.scaffold.discover import Table
+from tidemark.scaffold.sampling import Column
 
 TIME = "2026-04-01 13:40:19.145400"
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)

@@ -17,9 +17,9 @@ from tests import dms_tasks, s3_server
 from tests.aws_server import AwsServer
 from tests.dms_tasks import counted, include, transform
 from tidemark import cli
-from tidemark.discover import dms_hints, dms_rules
-from tidemark.discover.dms_rules import rules_of
-from tidemark.discover.dms_task import Task, target_of
+from tidemark.scaffold.discover import dms_hints, dms_rules
+from tidemark.scaffold.discover.dms_rules import rules_of
+from tidemark.scaffold.discover.dms_task import Task, target_of
 
 TIME = "2026-04-01 13:40:19.145400"
 BUCKET = {"BucketName": "replica"}

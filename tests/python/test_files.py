@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.python.test_feeds import declared
-from tidemark import files, storage
+from tidemark import storage
 from tidemark.errors import ConfigError, SetupError
+from tidemark.ingest import files
 
 
 def listed(root: Path, *paths: str, **feed: str) -> list[tuple[str, str]]:

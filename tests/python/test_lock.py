@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemark import lock, paths, report
+from tidemark import paths, report
+from tidemark.spark import lock
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_a_new_lake_is_private_and_another_stays_as_it_is(
     umask = os.umask(0o002)
     try:
         report.log("run", "told")
-        hold = "from tidemark import lock, paths; lock.hold(paths.lake_dir())"
+        hold = "import tidemark.spark.lock as lock; lock.hold(lock.paths.lake_dir())"
         subprocess.run([sys.executable, "-c", hold], check=True)
     finally:
         os.umask(umask)

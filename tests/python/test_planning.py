@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark import planning
+from tidemark.ingest import planning
 
 
 def test_new_bytes_are_those_of_large_files(

@@ -17,9 +17,11 @@ import pytest
 
 import dbt_tidemark
 from tests.project import REPO
-from tidemark import spark_line
+from tidemark.spark import spark_line
 
-FILES = sorted((REPO / "macros" / "overrides").glob("*.sql"))
+FILES = sorted(
+    file for folder in ("overrides", "project") for file in (REPO / "macros" / folder).glob("*.sql")
+)
 HELPERS = [file for file in FILES if file.read_text().startswith("{#\n    Helper of: ")]
 OVERRIDES = [file for file in FILES if file not in HELPERS]
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.python.test_feeds import declared
 from tidemark import report
-from tidemark.landed import Landed
+from tidemark.ingest.landed import Landed
 
 NASTY = "a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"
 SHOWN = r"a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"

@@ -3,8 +3,10 @@
 import pytest
 
 from tests.free_port import free_port
-from tidemark import books, jars, paths, s3
+from tidemark import paths, s3
 from tidemark.errors import ConfigError
+from tidemark.ingest import books
+from tidemark.spark import jars
 
 SECRET = "only-for-tests"
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.project import REPO
-from tidemark import class_archive, jars, java, machine, paths, spark_line
+from tidemark import paths
 from tidemark.errors import SetupError
+from tidemark.spark import class_archive, jars, java, machine, spark_line
 
 
 def test_without_java_one_sentence_says_what_to_install(tmp_path: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, REPO / "python/tidemark/java.py"],
+        [sys.executable, REPO / "python/tidemark/spark/java.py"],
         env={"PATH": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -55,9 +56,8 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def lock(monkeypatch: pytest.MonkeyPatch, folder: Path, content: bytes) -> None:
     (folder / "dbt_project.yml").touch()
     digest = hashlib.sha256(content).hexdigest()
-    locks = folder / spark_line.lock_folder()
-    locks.mkdir(exist_ok=True)
-    (locks / "jars.lock").write_text(f"# a comment\n{digest}  org.example:thing:1.0\n")
+    (folder / "jars.lock").write_text(f"# a comment\n{digest}  org.example:thing:1.0\n")
+    monkeypatch.setattr(spark_line, "lock_folder", lambda: folder)
     monkeypatch.setenv("DBT_PROJECT_DIR", str(folder))
 
 

@@ -1,6 +1,6 @@
 {{ config(unique_key=['customer_id', 'row_audit_ts']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_crm__customer_master'),
-    feed('crm', 'customer_master'),
+    tidemark.feed('crm', 'customer_master'),
 ) }}

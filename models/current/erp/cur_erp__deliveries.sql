@@ -1,6 +1,6 @@
 {{ config(unique_key=['delivery', 'item']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_erp__deliveries'),
-    feed('erp', 'deliveries'),
+    tidemark.feed('erp', 'deliveries'),
 ) }}

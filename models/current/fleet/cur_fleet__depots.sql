@@ -1,6 +1,6 @@
 {{ config(unique_key=['depot']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_fleet__depots'),
-    feed('fleet', 'depots'),
+    tidemark.feed('fleet', 'depots'),
 ) }}

@@ -1,6 +1,6 @@
 {{ config(unique_key=['vehicle_id']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_fleet__vehicles'),
-    feed('fleet', 'vehicles'),
+    tidemark.feed('fleet', 'vehicles'),
 ) }}

@@ -1,6 +1,6 @@
 {{ config(unique_key=['date', 'lead_name']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_growth__sales_pipeline'),
-    feed('growth', 'sales_pipeline'),
+    tidemark.feed('growth', 'sales_pipeline'),
 ) }}

@@ -1,3 +1,3 @@
 {{ config(unique_key=['policy_id']) }}
 
-{{ current_from_changes(ref('stg_insurance__policies'), feed('insurance', 'policies')) }}
+{{ tidemark.current_from_changes(ref('stg_insurance__policies'), tidemark.feed('insurance', 'policies')) }}

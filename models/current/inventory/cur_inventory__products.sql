@@ -1,3 +1,3 @@
 {{ config(unique_key=['product_id'], partition_by='category') }}
 
-{{ current_from_changes(ref('stg_inventory__products'), feed('inventory', 'products')) }}
+{{ tidemark.current_from_changes(ref('stg_inventory__products'), tidemark.feed('inventory', 'products')) }}

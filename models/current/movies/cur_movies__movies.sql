@@ -1,6 +1,6 @@
 {{ config(unique_key=['movie_id']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_movies__movies'),
-    feed('movies', 'movies'),
+    tidemark.feed('movies', 'movies'),
 ) }}

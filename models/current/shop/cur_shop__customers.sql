@@ -1,6 +1,6 @@
 {{ config(unique_key=['customer_id']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_shop__customers'),
-    feed('shop', 'customers'),
+    tidemark.feed('shop', 'customers'),
 ) }}

@@ -1,6 +1,6 @@
 {{ config(unique_key=['order_id']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_shop__sales_orders'),
-    feed('shop', 'sales_orders'),
+    tidemark.feed('shop', 'sales_orders'),
 ) }}

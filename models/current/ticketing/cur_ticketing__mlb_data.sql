@@ -1,6 +1,6 @@
 {{ config(unique_key=['mlb_id']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_ticketing__mlb_data'),
-    feed('ticketing', 'mlb_data'),
+    tidemark.feed('ticketing', 'mlb_data'),
 ) }}

@@ -1,6 +1,6 @@
 {{ config(unique_key=['sport_location_id', 'seat_level', 'seat_section', 'seat_row', 'seat']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_ticketing__seat'),
-    feed('ticketing', 'seat'),
+    tidemark.feed('ticketing', 'seat'),
 ) }}

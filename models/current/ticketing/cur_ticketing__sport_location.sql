@@ -1,6 +1,6 @@
 {{ config(unique_key=['id']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_ticketing__sport_location'),
-    feed('ticketing', 'sport_location'),
+    tidemark.feed('ticketing', 'sport_location'),
 ) }}

@@ -1,6 +1,6 @@
 {{ config(unique_key=['id']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_ticketing__sporting_event'),
-    feed('ticketing', 'sporting_event'),
+    tidemark.feed('ticketing', 'sporting_event'),
 ) }}

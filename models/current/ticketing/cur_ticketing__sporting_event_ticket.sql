@@ -1,6 +1,6 @@
 {{ config(unique_key=['id'], partition_by='sporting_event_id') }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_ticketing__sporting_event_ticket'),
-    feed('ticketing', 'sporting_event_ticket'),
+    tidemark.feed('ticketing', 'sporting_event_ticket'),
 ) }}

@@ -1,6 +1,6 @@
 {{ config(unique_key=['sporting_event_ticket_id', 'purchased_by_id', 'transaction_date_time']) }}
 
-{{ current_from_changes(
+{{ tidemark.current_from_changes(
     ref('stg_ticketing__ticket_purchase_hist'),
-    feed('ticketing', 'ticket_purchase_hist'),
+    tidemark.feed('ticketing', 'ticket_purchase_hist'),
 ) }}

@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_bistro__orders'),
-    feed('bistro', 'orders'),
+    tidemark.feed('bistro', 'orders'),
 ) }}

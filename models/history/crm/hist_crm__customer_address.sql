@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_crm__customer_address'),
-    feed('crm', 'customer_address'),
+    tidemark.feed('crm', 'customer_address'),
 ) }}

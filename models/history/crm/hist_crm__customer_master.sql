@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_crm__customer_master'),
-    feed('crm', 'customer_master'),
+    tidemark.feed('crm', 'customer_master'),
 ) }}

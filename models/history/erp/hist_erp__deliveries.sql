@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_erp__deliveries'),
-    feed('erp', 'deliveries'),
+    tidemark.feed('erp', 'deliveries'),
 ) }}

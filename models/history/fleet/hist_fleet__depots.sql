@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_fleet__depots'),
-    feed('fleet', 'depots'),
+    tidemark.feed('fleet', 'depots'),
 ) }}

@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_fleet__vehicles'),
-    feed('fleet', 'vehicles'),
+    tidemark.feed('fleet', 'vehicles'),
 ) }}

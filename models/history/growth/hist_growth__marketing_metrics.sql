@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_growth__marketing_metrics'),
-    feed('growth', 'marketing_metrics'),
+    tidemark.feed('growth', 'marketing_metrics'),
 ) }}

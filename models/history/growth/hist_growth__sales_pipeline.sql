@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_growth__sales_pipeline'),
-    feed('growth', 'sales_pipeline'),
+    tidemark.feed('growth', 'sales_pipeline'),
 ) }}

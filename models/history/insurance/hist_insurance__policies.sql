@@ -1,1 +1,1 @@
-{{ history_from_changes(ref('stg_insurance__policies'), feed('insurance', 'policies')) }}
+{{ tidemark.history_from_changes(ref('stg_insurance__policies'), tidemark.feed('insurance', 'policies')) }}

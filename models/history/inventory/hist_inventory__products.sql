@@ -1,1 +1,1 @@
-{{ history_from_changes(ref('stg_inventory__products'), feed('inventory', 'products')) }}
+{{ tidemark.history_from_changes(ref('stg_inventory__products'), tidemark.feed('inventory', 'products')) }}

@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_movies__movies'),
-    feed('movies', 'movies'),
+    tidemark.feed('movies', 'movies'),
 ) }}

@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_partner__price_list'),
-    feed('partner', 'price_list'),
+    tidemark.feed('partner', 'price_list'),
 ) }}

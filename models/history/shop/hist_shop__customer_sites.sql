@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_shop__customer_sites'),
-    feed('shop', 'customer_sites'),
+    tidemark.feed('shop', 'customer_sites'),
 ) }}

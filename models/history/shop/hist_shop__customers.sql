@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_shop__customers'),
-    feed('shop', 'customers'),
+    tidemark.feed('shop', 'customers'),
 ) }}

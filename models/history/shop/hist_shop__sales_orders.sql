@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_shop__sales_orders'),
-    feed('shop', 'sales_orders'),
+    tidemark.feed('shop', 'sales_orders'),
 ) }}

@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_ticketing__mlb_data'),
-    feed('ticketing', 'mlb_data'),
+    tidemark.feed('ticketing', 'mlb_data'),
 ) }}

@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_ticketing__person'),
-    feed('ticketing', 'person'),
+    tidemark.feed('ticketing', 'person'),
 ) }}

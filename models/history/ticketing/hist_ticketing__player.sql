@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_ticketing__player'),
-    feed('ticketing', 'player'),
+    tidemark.feed('ticketing', 'player'),
 ) }}

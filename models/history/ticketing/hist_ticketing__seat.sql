@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_ticketing__seat'),
-    feed('ticketing', 'seat'),
+    tidemark.feed('ticketing', 'seat'),
 ) }}

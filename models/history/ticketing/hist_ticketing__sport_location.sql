@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_ticketing__sport_location'),
-    feed('ticketing', 'sport_location'),
+    tidemark.feed('ticketing', 'sport_location'),
 ) }}

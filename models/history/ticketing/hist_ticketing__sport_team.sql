@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_ticketing__sport_team'),
-    feed('ticketing', 'sport_team'),
+    tidemark.feed('ticketing', 'sport_team'),
 ) }}

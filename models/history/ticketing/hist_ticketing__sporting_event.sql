@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_ticketing__sporting_event'),
-    feed('ticketing', 'sporting_event'),
+    tidemark.feed('ticketing', 'sporting_event'),
 ) }}

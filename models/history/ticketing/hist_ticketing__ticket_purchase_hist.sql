@@ -1,4 +1,4 @@
-{{ history_from_changes(
+{{ tidemark.history_from_changes(
     ref('stg_ticketing__ticket_purchase_hist'),
-    feed('ticketing', 'ticket_purchase_hist'),
+    tidemark.feed('ticketing', 'ticket_purchase_hist'),
 ) }}

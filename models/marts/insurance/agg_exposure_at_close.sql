@@ -2,9 +2,9 @@ with
 
 policies as (
 
-    {{ current_as_of_load(
+    {{ tidemark.current_as_of_load(
         ref('stg_insurance__policies'),
-        feed('insurance', 'policies'),
+        tidemark.feed('insurance', 'policies'),
         var('insurance_closing_load'),
     ) | indent(4) }}
 

@@ -23,7 +23,7 @@ with_policy_then as (
 
     from claims
 
-    {{ left_join_as_of(
+    {{ tidemark.left_join_as_of(
         ref('hist_insurance__policies'),
         alias='policies',
         on={'policy_id': 'claims.policy_id'},

@@ -8,7 +8,7 @@
 ) }}
 
 {# How far the table has come with each of the three: which customers to add up anew. #}
-{%- set since = newest_loads_applied(['_customers_load_id', '_sites_load_id', '_orders_load_id']) -%}
+{%- set since = tidemark.newest_loads_applied(['_customers_load_id', '_sites_load_id', '_orders_load_id']) -%}
 
 with
 
@@ -32,7 +32,7 @@ orders as (
 
 touched_customers as (
 
-    {{ values_of_touched_keys(
+    {{ tidemark.values_of_touched_keys(
         ref('stg_shop__customers'),
         key=['customer_id'],
         columns=['customer_id'],
@@ -44,7 +44,7 @@ touched_customers as (
 -- A site that went from one customer to another concerns both.
 touched_sites as (
 
-    {{ values_of_touched_keys(
+    {{ tidemark.values_of_touched_keys(
         ref('stg_shop__customer_sites'),
         key=['site_id'],
         columns=['customer_id'],
@@ -55,7 +55,7 @@ touched_sites as (
 
 touched_orders as (
 
-    {{ values_of_touched_keys(
+    {{ tidemark.values_of_touched_keys(
         ref('stg_shop__sales_orders'),
         key=['order_id'],
         columns=['site_id'],

@@ -36,7 +36,7 @@ with_site as (
 
     from orders
 
-    {{ left_join_as_of(
+    {{ tidemark.left_join_as_of(
         'sites_ever',
         alias='sites',
         on={'site_id': 'orders.site_id'},
@@ -55,7 +55,7 @@ with_customer as (
 
     from with_site
 
-    {{ left_join_as_of(
+    {{ tidemark.left_join_as_of(
         'customers_ever',
         alias='customers',
         on={'customer_id': 'with_site.customer_id'},

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('bistro', 'orders'),
-    feed('bistro', 'orders'),
+    tidemark.feed('bistro', 'orders'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('crm', 'customer_address'),
-    feed('crm', 'customer_address'),
+    tidemark.feed('crm', 'customer_address'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('crm', 'customer_master'),
-    feed('crm', 'customer_master'),
+    tidemark.feed('crm', 'customer_master'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('erp', 'deliveries'),
-    feed('erp', 'deliveries'),
+    tidemark.feed('erp', 'deliveries'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('fleet', 'depots'),
-    feed('fleet', 'depots'),
+    tidemark.feed('fleet', 'depots'),
 ) }}

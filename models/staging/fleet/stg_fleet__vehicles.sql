@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('fleet', 'vehicles'),
-    feed('fleet', 'vehicles'),
+    tidemark.feed('fleet', 'vehicles'),
 ) }}

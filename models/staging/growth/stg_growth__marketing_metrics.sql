@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('growth', 'marketing_metrics'),
-    feed('growth', 'marketing_metrics'),
+    tidemark.feed('growth', 'marketing_metrics'),
 ) }}

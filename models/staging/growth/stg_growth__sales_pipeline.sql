@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('growth', 'sales_pipeline'),
-    feed('growth', 'sales_pipeline'),
+    tidemark.feed('growth', 'sales_pipeline'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('insurance', 'policies'),
-    feed('insurance', 'policies'),
+    tidemark.feed('insurance', 'policies'),
 ) }}

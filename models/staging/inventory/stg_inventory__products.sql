@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('inventory', 'products'),
-    feed('inventory', 'products'),
+    tidemark.feed('inventory', 'products'),
 ) }}

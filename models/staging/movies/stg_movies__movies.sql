@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('movies', 'movies'),
-    feed('movies', 'movies'),
+    tidemark.feed('movies', 'movies'),
 ) }}

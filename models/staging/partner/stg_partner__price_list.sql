@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('partner', 'price_list'),
-    feed('partner', 'price_list'),
+    tidemark.feed('partner', 'price_list'),
 ) }}

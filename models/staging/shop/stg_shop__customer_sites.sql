@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('shop', 'customer_sites'),
-    feed('shop', 'customer_sites'),
+    tidemark.feed('shop', 'customer_sites'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('shop', 'customers'),
-    feed('shop', 'customers'),
+    tidemark.feed('shop', 'customers'),
 ) }}

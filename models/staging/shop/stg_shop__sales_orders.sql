@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('shop', 'sales_orders'),
-    feed('shop', 'sales_orders'),
+    tidemark.feed('shop', 'sales_orders'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('ticketing', 'mlb_data'),
-    feed('ticketing', 'mlb_data'),
+    tidemark.feed('ticketing', 'mlb_data'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('ticketing', 'person'),
-    feed('ticketing', 'person'),
+    tidemark.feed('ticketing', 'person'),
 ) }}

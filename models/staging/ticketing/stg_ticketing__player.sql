@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('ticketing', 'player'),
-    feed('ticketing', 'player'),
+    tidemark.feed('ticketing', 'player'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('ticketing', 'seat'),
-    feed('ticketing', 'seat'),
+    tidemark.feed('ticketing', 'seat'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('ticketing', 'sport_location'),
-    feed('ticketing', 'sport_location'),
+    tidemark.feed('ticketing', 'sport_location'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('ticketing', 'sport_team'),
-    feed('ticketing', 'sport_team'),
+    tidemark.feed('ticketing', 'sport_team'),
 ) }}

@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('ticketing', 'sporting_event'),
-    feed('ticketing', 'sporting_event'),
+    tidemark.feed('ticketing', 'sporting_event'),
 ) }}

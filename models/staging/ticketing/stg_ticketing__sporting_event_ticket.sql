@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('ticketing', 'sporting_event_ticket'),
-    feed('ticketing', 'sporting_event_ticket'),
+    tidemark.feed('ticketing', 'sporting_event_ticket'),
 ) }}

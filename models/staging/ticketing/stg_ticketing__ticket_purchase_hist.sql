@@ -1,4 +1,4 @@
-{{ typed_changes(
+{{ tidemark.typed_changes(
     source('ticketing', 'ticket_purchase_hist'),
-    feed('ticketing', 'ticket_purchase_hist'),
+    tidemark.feed('ticketing', 'ticket_purchase_hist'),
 ) }}

@@ -15,10 +15,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tidemark import aws, paths, s3, session
+from tidemark import aws, paths, s3
 from tidemark.aws import glue_table, lake_formation
 from tidemark.aws.declared import Declared, tables
 from tidemark.errors import ConfigError, TidemarkError
+from tidemark.spark import session
 
 PREFIX_VARIABLE = "TIDEMARK_CATALOG_PREFIX"
 # A parameter of the table: the tags and grants that were given from here.

@@ -9,9 +9,9 @@ from botocore.exceptions import ClientError
 
 from tidemark import aws
 from tidemark.aws import AwsError
-from tidemark.discover import dms_rules, dms_task
-from tidemark.discover.dms_task import Task
 from tidemark.errors import ConfigError
+from tidemark.scaffold.discover import dms_rules, dms_task
+from tidemark.scaffold.discover.dms_task import Task
 
 _COUNTS = ("FullLoadRows", "FullLoadErrorRows", "Inserts", "Updates", "Deletes")
 

@@ -1,0 +1,180 @@
+"""What a job needs of this project, in one folder, for S3: see docs/targets/aws.md."""
+
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.requirements import Requirement
+
+import tidemark
+from tidemark import paths
+from tidemark.aws import transfer
+from tidemark.errors import ConfigError, printable
+
+# Of the project: what dbt and landing read. Whatever else stands in its folder stays there.
+_PROJECT = (
+    *("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml", "selectors.yml"),
+    *(".dbtignore", "profiles.yml", "profiles", "dbt_packages"),
+)
+_FOLDERS = {
+    **{"model": "models", "macro": "macros", "snapshot": "snapshots", "seed": "seeds"},
+    **{"analysis": "analyses", "docs": "docs", "function": "functions", "test": "tests"},
+}
+# Where settings are, and passwords may be: files of other types stay at home.
+_SETTINGS = ("profiles.yml", "profiles")
+_OF_SETTINGS = (".yml", ".yaml", ".conf", ".properties")
+_WORDS = r"secret|passw(or)?d|token|access[._-]?key|private[._-]?key|credential"
+_SECRET = re.compile(rf"({_WORDS})(?!.*[._-](path|file)$)", re.IGNORECASE)
+# One within another value: -Dpassword=..., or https://user:password@host.
+_SECRET_INSIDE = re.compile(
+    rf"({_WORDS})[\w.-]*\s*[=:]\s*[^\s,;$]|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE
+)
+_FROM_ENVIRONMENT = re.compile(
+    r"\{\{\s*env_var\(\s*(['\"])[^'\"]*\1\s*(,\s*(['\"])\3\s*)?\)[^{}'\"]*\}\}|\$\{[^}]*\}"
+)
+# dbt's own among the tests; this package's are Python, with thousands of small files.
+_OF_DBT = (".sql", ".yml", ".yaml", ".md", ".csv")
+# What the package imports. A job brings no PySpark: it would take the place of the host's.
+_MODULES = (
+    *("dbt-core", "dbt-spark[PyHive]", "pandas", "pyarrow", "fastavro", "cramjam", "boto3"),
+    *("pyyaml", "tabulate", "tqdm", "deltalake"),
+)
+_NEVER = ("pyspark", "delta-spark")
+
+
+def make(place: str) -> list[str]:
+    """Write the job's files to a folder, local or on S3; gives their places.
+
+    `project.zip` is the dbt project with its dbt packages, `tidemark.zip` this package for the
+    host's Python, `tidemark_job.py` the script, `requirements.txt` the other modules as they are
+    installed here. Raises AwsError when S3 refuses, ConfigError where a password is written in the
+    profile, and where a link leads out of the project.
+    """
+    with tempfile.TemporaryDirectory(prefix="tidemark-") as folder:
+        return [transfer.put(file, place) for file in _written(Path(folder))]
+
+
+def _written(folder: Path) -> list[Path]:
+    package, project = Path(tidemark.__file__).parent, paths.project_dir()
+    settings = yaml.safe_load((project / "dbt_project.yml").read_text())
+    own = {
+        name: kind
+        for kind, usual in _FOLDERS.items()
+        for name in settings.get(f"{kind}-paths", [usual])
+    }
+    of_tests = [name for name, kind in own.items() if kind == "test"]
+    _zip(folder / "project.zip", project, [*_PROJECT, *own], of_tests)
+    _zip(folder / "tidemark.zip", package.parent, ["tidemark", "dbt_tidemark.py"])
+    shutil.copy(package.parent / "tidemark_job.py", folder)
+    (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in sorted(modules())))
+    order = ("tidemark_job.py", "tidemark.zip", "requirements.txt", "project.zip")
+    return [folder / name for name in order]
+
+
+def _zip(file: Path, root: Path, names: Sequence[str], of_tests: Collection[str] = ()) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in dict.fromkeys(names):
+            for each in _files(root, root / name):
+                path = str(each.relative_to(root))
+                if name in of_tests and each.suffix not in _OF_DBT:
+                    continue
+                if name in _SETTINGS:
+                    if each.suffix not in _OF_SETTINGS:
+                        continue
+                    _require_no_secret(each, path)
+                if path != printable(path):
+                    raise ConfigError(f"{path}: the name is no plain text: rename the file.")
+                archive.write(each, path)
+
+
+def _files(root: Path, top: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
+    """The file, or the files below the folder. Raises ConfigError where a link leads out."""
+    # Tidemark's own package has links while it is developed.
+    if top.is_symlink() and not top.is_relative_to(Path(tidemark.__file__).parent):
+        _require_inside(root, top)
+    if top.is_file():
+        yield top
+    # A link to a folder that it lies in has no end.
+    elif top.is_dir() and top.name != "__pycache__" and top.resolve() not in above:
+        for each in sorted(top.iterdir()):
+            yield from _files(root, each, [*above, top.resolve()])
+
+
+def _require_inside(root: Path, link: Path) -> None:
+    # dbt makes links of packages that are local.
+    packages = root / "dbt_packages"
+    installed = [*packages.iterdir()] if packages.is_dir() else []
+    place = link.resolve()
+    if not any(place.is_relative_to(each.resolve()) for each in (root, *installed)):
+        raise ConfigError(
+            f"{link.relative_to(root)} is a link to {place}, which is not in the project: a bundle "
+            "takes nothing from elsewhere. Put a copy in its place."
+        )
+
+
+def _require_no_secret(file: Path, path: str) -> None:
+    text = file.read_text()
+    try:
+        pairs = _pairs("", yaml.safe_load(text)) if file.suffix[1] == "y" else _lines(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not readable YAML: {error}") from error
+    for name, value in pairs:
+        rest = _FROM_ENVIRONMENT.sub("", value).strip()
+        if rest and (_SECRET.search(name) or _SECRET_INSIDE.search(rest)):
+            raise ConfigError(
+                f"{path} has a password or the like written out in {name}, and a bundle carries "
+                "none. Let the file read it where the job runs, as "
+                "{{ env_var('DBT_ENV_SECRET_...') }}, or leave it to the job's role."
+            )
+
+
+def _pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The settings of a YAML file that are no lists or mappings, with their names."""
+    if isinstance(value, Mapping):
+        for inner, each in value.items():
+            yield from _pairs(str(inner), each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _pairs(name, each)
+    elif value is not None and not isinstance(value, bool):
+        yield name, str(value)
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """The settings of a file of lines: `name value`, `name=value` or `name: value`."""
+    for line in text.splitlines():
+        name, *value = re.split(r"[\s=:]+", line.strip(), maxsplit=1)
+        if value and name[:1] not in "#!":
+            yield name, value[0]
+
+
+def modules() -> Iterator[str]:
+    """The modules that a job installs, `name==version` each, with all that these need."""
+    seen: set[str] = set()
+    ahead = [Requirement(name) for name in _MODULES]
+    while ahead:
+        wanted = ahead.pop()
+        name = re.sub(r"[-_.]+", "-", wanted.name).lower()
+        if name in _NEVER:
+            continue
+        found = metadata.distribution(name)
+        if name not in seen:
+            seen.add(name)
+            yield f"{name}=={found.version}"
+        for extra in ("", *wanted.extras):
+            mark = f"{name}[{extra}]"
+            if mark in seen:
+                continue
+            seen.add(mark)
+            needs = [Requirement(text) for text in found.requires or ()]
+            ahead += [
+                each
+                for each in needs
+                if each.marker is None or each.marker.evaluate({"extra": extra})
+            ]

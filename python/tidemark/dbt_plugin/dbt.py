@@ -1,0 +1,125 @@
+"""dbt, called in this process, so that it shares the Spark session."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from dbt.cli.main import dbtRunner, dbtRunnerResult
+
+from tidemark import paths, targets
+from tidemark.dbt_plugin import hook
+from tidemark.errors import ConfigError, TidemarkError
+from tidemark.feeds import Feed, feeds_of
+from tidemark.variables import during
+
+_FAILURES = ("error", "fail", "runtime error")
+
+
+class BuildError(TidemarkError):
+    """dbt has built or tested something that failed."""
+
+
+def invoke(
+    arguments: Sequence[str], callbacks: Sequence[Callable[[Any], None]] = ()
+) -> dbtRunnerResult:
+    """Run a dbt command in the project's folder. The callbacks get each event of dbt's."""
+    places = ["--project-dir", paths.project_dir(), "--profiles-dir", targets.profiles_dir()]
+    return dbtRunner(callbacks=list(callbacks)).invoke([*arguments, *map(str, places)])
+
+
+def parse() -> Any:
+    """The project's manifest. Raises ConfigError with dbt's message when it does not parse."""
+    result = invoke(["--quiet", "parse"])
+    if result.exception or not result.result:
+        raise ConfigError(f"The dbt project does not parse: {result.exception}")
+    return result.result
+
+
+def feeds(manifest: Any) -> list[Feed]:
+    """The feeds that the project declares."""
+    return feeds_of(source.to_dict() for source in manifest.sources.values())
+
+
+def nodes(manifest: Any) -> list[dict[str, Any]]:
+    """The project's nodes and sources, as dbt's `graph` has them."""
+    return [each.to_dict() for each in (*manifest.nodes.values(), *manifest.sources.values())]
+
+
+def as_part_of(run_id: str) -> AbstractContextManager[None]:
+    """While dbt runs in here, its hook leaves the landing folder alone.
+
+    The run's id is in the environment: dbt puts it into each line of its JSON logs.
+    """
+    mine = {hook.LANDED_VARIABLE: "1", "DBT_ENV_CUSTOM_ENV_TIDEMARK_RUN_ID": run_id}
+    return during(mine)
+
+
+def succeeded(results: Iterable[Any]) -> set[str]:
+    """The models, seeds and snapshots that were built, and of which no test failed."""
+    return {
+        each.node.unique_id for each in results if each.status in ("success", "no-op")
+    } - failed(results)
+
+
+def failed(results: Iterable[Any]) -> set[str]:
+    """The nodes that failed, or of which a test did."""
+    bad = [each.node for each in results if each.status in _FAILURES]
+    return {name for node in bad for name in (node.unique_id, *_tested(node))}
+
+
+def _tested(node: Any) -> Sequence[str]:
+    is_test = node.resource_type in ("test", "unit_test")
+    return node.depends_on.nodes if is_test else ()
+
+
+def _counting(progress: Callable[[int, int], None]) -> Callable[[Any], None]:
+    done: set[str] = set()
+    total = 0
+
+    def count(event: Any) -> None:
+        nonlocal total
+        if event.info.name == "LogStartLine":
+            total = max(total, event.data.total)
+        elif event.info.name == "NodeFinished":
+            done.add(event.data.node_info.unique_id)
+            progress(len(done), max(total, len(done)))
+
+    return count
+
+
+def build(
+    run_id: str,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    *,
+    verbose: bool = False,
+    full_refresh: bool = False,
+    results: list[Any] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """`dbt build`, of everything, or of what `select` gives without what `exclude` does.
+
+    Both are lists of dbt's selectors. `full_refresh` derives tables from nothing. `results` gets
+    what dbt says of each node, also when it fails. `progress` is told how many of how many nodes
+    are done. dbt prints its errors, and with `verbose` its other lines, too; its log file has all.
+    Raises BuildError with the names of what failed.
+    """
+    arguments = ([] if verbose else ["--quiet"]) + ["build"]
+    arguments += ["--full-refresh"] if full_refresh else []
+    for option, selectors in (("--select", select), ("--exclude", exclude)):
+        if selectors:
+            arguments += [option, *selectors]
+    with as_part_of(run_id):
+        result = invoke(arguments, [_counting(progress)])
+    if results is not None:
+        results += getattr(result.result, "results", [])
+    if result.success:
+        return
+    if result.exception:
+        raise BuildError(f"dbt build stopped: {result.exception}")
+    failed = [
+        f"{item.node.name} ({item.status})"
+        for item in getattr(result.result, "results", [])
+        if item.status in _FAILURES
+    ]
+    raise BuildError(f"dbt build failed: {', '.join(failed)}. dbt's lines above say why.")

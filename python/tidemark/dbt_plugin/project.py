@@ -1,0 +1,333 @@
+"""The dbt project as a run needs it: its feeds, its nodes, and which of them are due.
+
+A node is due when what it is made of, or what it reads, is not what it was built from. What it is
+made of is a fingerprint: its code, settings, macros and tests, and the same of all it reads. What
+it reads is the newest load of the feeds above it.
+
+dbt takes seconds to parse a project, so what is kept of it lies in the lake until a file changes.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tidemark import paths, targets
+from tidemark.feeds import Feed, feeds_of
+from tidemark.ingest import books
+from tidemark.ingest.books import Books
+
+# What dbt notes for a variable that is not set and has a default.
+_NOT_SET = "DBT_DEFAULT_PLACEHOLDER"
+_FOLDERS = {
+    "model-paths": ["models"],
+    "macro-paths": ["macros"],
+    "seed-paths": ["seeds"],
+    "snapshot-paths": ["snapshots"],
+    "test-paths": ["tests"],
+    "packages-install-path": "dbt_packages",
+}
+_VARIABLE = re.compile(r"""env_var\(\s*['"](\w+)""")
+# Macros that dbt or the adapter call by themselves: no node says that it depends on them.
+_CALLED_BY_DBT = ("spark__", "default__", "materialization_", "generate_", "give_back", "land_new")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A source, model, seed or snapshot; `select` is dbt's selector, `feed` a source's name."""
+
+    fingerprint: str
+    parents: tuple[str, ...] = ()
+    select: str = ""
+    feed: str = ""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a node was built from."""
+
+    fingerprint: str
+    load_id: int
+
+
+@dataclass(frozen=True)
+class Project:
+    """What is kept of dbt's manifest; `sources` are such as `feeds_of` takes."""
+
+    sources: list[dict[str, Any]]
+    nodes: dict[str, Node]
+
+    @cached_property
+    def feeds(self) -> list[Feed]:
+        """The feeds that the project declares."""
+        return feeds_of(self.sources)
+
+    def due(self, newest: Mapping[str, int], built: Mapping[str, Built]) -> set[str]:
+        """The nodes to build. `newest` has the newest load of each table with files."""
+        idle = self.idle(newest)
+        loads = self._newest_loads(newest)
+        return {
+            name
+            for name, node in self.nodes.items()
+            if node.select
+            and name not in idle
+            and (
+                (was := built.get(name)) is None
+                or was.fingerprint != node.fingerprint
+                or was.load_id < loads[name]
+            )
+        }
+
+    def idle(self, with_files: Collection[str]) -> set[str]:
+        """The nodes that only concern feeds without any file, sources included.
+
+        `with_files` names the other feeds. What depends on one of those, all that this reads, and
+        what reads no feed at all, are not idle.
+        """
+        names = {name: node.feed for name, node in self.nodes.items() if node.feed}
+        active = [name for name, feed in names.items() if feed in with_files]
+        needed = self._above(self.below(active))
+        return self.below(names.keys() - {*active}) - needed
+
+    def below(self, start: Iterable[str]) -> set[str]:
+        """These nodes, and all that depend on them."""
+        return _reached(self._children, start)
+
+    def built_from(self, names: Iterable[str], newest: Mapping[str, int]) -> dict[str, Built]:
+        """What these nodes are built from, when they are built now."""
+        loads = self._newest_loads(newest)
+        return {name: Built(self.nodes[name].fingerprint, loads[name]) for name in names}
+
+    def sources_of(self, feeds: Collection[str]) -> list[str]:
+        """The source nodes of these feeds."""
+        return [name for name, node in self.nodes.items() if node.feed in feeds]
+
+    def _above(self, start: Iterable[str]) -> set[str]:
+        return _reached({name: node.parents for name, node in self.nodes.items()}, start)
+
+    def _newest_loads(self, newest: Mapping[str, int]) -> dict[str, int]:
+        return {
+            name: max((newest.get(self.nodes[each].feed, 0) for each in above), default=0)
+            for name in self.nodes
+            if (above := self._above([name]))
+        }
+
+    @cached_property
+    def _children(self) -> dict[str, list[str]]:
+        children: dict[str, list[str]] = {}
+        for name, node in self.nodes.items():
+            for parent in node.parents:
+                children.setdefault(parent, []).append(name)
+        return children
+
+
+def of(manifest: Any) -> Project:
+    """What a run needs of dbt's manifest."""
+    tests = _tests(manifest)
+    shared = [
+        macro.macro_sql
+        for name, macro in sorted(manifest.macros.items())
+        if name.rsplit(".", 1)[-1].startswith(_CALLED_BY_DBT)
+    ]
+    everywhere = _digest([shared, _settings().get("vars")])
+    macros = _Macros(manifest)
+    own: dict[str, tuple[str, list[str]]] = {}
+    for name, source in manifest.sources.items():
+        columns = {each: column.data_type for each, column in source.columns.items()}
+        told = [columns, source.source_meta, source.config.to_dict(), source.schema]
+        own[name] = (_digest([told, sorted(tests.get(name, []))]), [])
+    for name, node in manifest.nodes.items():
+        if node.resource_type in ("model", "seed", "snapshot"):
+            columns = {each: column.data_type for each, column in node.columns.items()}
+            told = [node.checksum.checksum, node.alias, node.schema, node.config.to_dict(), columns]
+            parts = [everywhere, told, sorted(tests.get(name, [])), macros.of(node)]
+            own[name] = (_digest(parts), list(getattr(node.depends_on, "nodes", [])))
+    nodes = {}
+    for name, (_, parents) in own.items():
+        feed, select = "", ""
+        if name in manifest.sources:
+            source = manifest.sources[name]
+            feed = f"{source.source_name}.{source.name}"
+        else:
+            select = ".".join(manifest.nodes[name].fqn)
+        known = tuple(sorted(parent for parent in parents if parent in own))
+        nodes[name] = Node(_fingerprint(name, own), known, select, feed)
+    sources = [_as_declared(source) for source in manifest.sources.values()]
+    declared = {feed.name for feed in feeds_of(sources)}
+    nodes = {
+        name: node if node.feed in declared else Node(node.fingerprint, node.parents, node.select)
+        for name, node in nodes.items()
+    }
+    return Project(sources, nodes)
+
+
+def cached() -> Project | None:
+    """The project as it was parsed last, None when a file or a variable of it has changed."""
+    try:
+        kept = json.loads(_file().read_text())
+        if kept["stamp"] != stamp() or not _are_set(kept["variables"]):
+            return None
+        nodes = {
+            name: Node(**{**node, "parents": tuple(node["parents"])})
+            for name, node in kept["nodes"].items()
+        }
+        return Project(kept["sources"], nodes)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def keep(project: Project, manifest: Any, stamp: str) -> None:
+    """Keep the project for `cached`; its stamp was taken before dbt read it."""
+    kept = {
+        "stamp": stamp,
+        # A variable may be a secret.
+        "variables": {name: _digest(value) for name, value in manifest.env_vars.items()},
+        "sources": project.sources,
+        "nodes": {name: asdict(node) for name, node in project.nodes.items()},
+    }
+    file = _file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_suffix(f".{os.getpid()}")
+    new.write_text(json.dumps(kept, default=str))
+    new.replace(file)
+
+
+def read_built(own: Books) -> dict[str, Built]:
+    """What each node was built from, as `tidemark.builds` has it."""
+    columns = ("node", "fingerprint", "load_id")
+    return {
+        row["node"]: Built(row["fingerprint"], row["load_id"])
+        for row in books.rows(own.read(books.BUILDS, columns))
+        if row["node"]
+    }
+
+
+def write_built(own: Books, built: Mapping[str, Built], run_id: str) -> None:
+    """Write down what each node was built from, in place of what was known before."""
+    own.replace(
+        books.BUILDS,
+        [
+            {"node": name, **asdict(of_node), "run_id": run_id}
+            for name, of_node in sorted(built.items())
+        ],
+    )
+
+
+class _Macros:
+    """The text of all macros that a node calls, by itself or through others."""
+
+    def __init__(self, manifest: Any) -> None:
+        self.macros = manifest.macros
+        self.calls = {name: macro.depends_on.macros for name, macro in manifest.macros.items()}
+        self.digests: dict[frozenset[str], str] = {}
+
+    def of(self, node: Any) -> str:
+        called = frozenset(_reached(self.calls, node.depends_on.macros))
+        if called not in self.digests:
+            texts = [self.macros[name].macro_sql for name in sorted(called & self.macros.keys())]
+            self.digests[called] = _digest(texts)
+        return self.digests[called]
+
+
+def _tests(manifest: Any) -> dict[str, list[str]]:
+    """What tests say of each node."""
+    found: dict[str, list[str]] = {}
+    for test in (*manifest.nodes.values(), *manifest.unit_tests.values()):
+        if test.resource_type in ("test", "unit_test"):
+            told = test.to_dict()
+            names = ("raw_code", "test_metadata", "config", "given", "expect", "overrides")
+            text = _digest([test.unique_id, {name: told.get(name) for name in names}])
+            for parent in test.depends_on.nodes:
+                found.setdefault(parent, []).append(text)
+    return found
+
+
+def _fingerprint(name: str, own: Mapping[str, tuple[str, list[str]]]) -> str:
+    @cache
+    def of_node(name: str) -> str:
+        digest, parents = own[name]
+        return _digest([digest, [of_node(each) for each in sorted(parents) if each in own]])
+
+    return of_node(name)
+
+
+def _as_declared(source: Any) -> dict[str, Any]:
+    """What `feeds_of` reads of a source."""
+    told = source.to_dict()
+    names = ("source_name", "name", "schema", "original_file_path", "config", "meta", "source_meta")
+    columns = {
+        name: {"data_type": column.get("data_type")} for name, column in told["columns"].items()
+    }
+    return {**{name: told.get(name) for name in names}, "columns": columns}
+
+
+def _reached(edges: Mapping[str, Iterable[str]], start: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    ahead = list(start)
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            ahead += edges.get(name, ())
+    return found
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, default=str, sort_keys=True)
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _settings() -> dict[str, Any]:
+    return dict(yaml.safe_load((paths.project_dir() / "dbt_project.yml").read_text()))
+
+
+def _file() -> Path:
+    return paths.lake_dir() / "project.json"
+
+
+def stamp() -> str:
+    """What changes with any file that dbt reads, and with dbt itself."""
+    settings = _settings()
+    root = paths.project_dir()
+    folders: list[str] = []
+    for name, usual in _FOLDERS.items():
+        told = settings.get(name, usual)
+        folders += [told] if isinstance(told, str) else told
+    # dbt does not tell which variables these two files name.
+    texts = [root / "dbt_project.yml", targets.profiles_dir() / "profiles.yml"]
+    text = "".join(each.read_text() for each in texts if each.exists())
+    named = _VARIABLE.findall(text)
+    values = {name: os.environ.get(name) for name in {*named, targets.TARGET_VARIABLE}}
+    seen = [str(root), values, *map(version, ("dbt-core", "dbt-spark", "tidemark"))]
+    files = [each for folder in folders for each in _below(str(root / folder))]
+    files += [_state(str(each)) for each in sorted(root.glob("*.yml"))]
+    return _digest([seen, files])
+
+
+def _below(folder: str) -> Iterator[tuple[str, int, int]]:
+    for place, names, files in os.walk(folder, followlinks=True):
+        names.sort()
+        for name in sorted(files):
+            yield _state(f"{place}/{name}")
+
+
+def _state(file: str) -> tuple[str, int, int]:
+    try:
+        status = Path(file).stat()
+    except OSError:  # a link to nowhere
+        return file, -1, -1
+    return file, status.st_size, status.st_mtime_ns
+
+
+def _are_set(variables: Mapping[str, str]) -> bool:
+    return all(
+        _digest(os.environ.get(name, _NOT_SET)) == digest for name, digest in variables.items()
+    )

@@ -1,0 +1,324 @@
+"""Tidemark's own tables: where they are, and reading and writing them.
+
+They hold a few rows a run. Spark spends seconds on each look at such a table, so they are read
+and written with delta-rs wherever this process reaches their files, and through Spark elsewhere.
+Both write the same Delta tables, which Spark creates.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from tidemark import paths, s3, targets
+from tidemark.spark import lock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidemark.feeds import Feed
+
+SCHEMA = "tidemark"
+LEDGER = f"{SCHEMA}.ledger"
+DEAD_LETTER = f"{SCHEMA}.dead_letter"
+BUILDS = f"{SCHEMA}.builds"
+RUNS = f"{SCHEMA}.runs"
+
+LEDGER_ROW = (
+    "load_id bigint, source_name string, table_name string, file string, kind string, "
+    "file_at timestamp, size bigint, modified timestamp, status string, rows bigint, "
+    "rejected bigint, run_id string, at timestamp, skipped bigint, newest_change timestamp"
+)
+DEAD_LETTER_ROW = (
+    "file string, position bigint, column string, value string, reason string, raw string"
+)
+TABLES = {
+    LEDGER: LEDGER_ROW,
+    DEAD_LETTER: f"source_name string, table_name string, {DEAD_LETTER_ROW}, load_id bigint, "
+    "run_id string, at timestamp, superseded_by bigint",
+    BUILDS: "node string, fingerprint string, load_id bigint, run_id string, at timestamp",
+    RUNS: "run_id string, source_name string, table_name string, files bigint, set_aside bigint, "
+    "rows bigint, inserted bigint, updated bigint, deleted bigint, late bigint, duplicate bigint, "
+    "rejected bigint, skipped bigint, seconds double, newest_change timestamp, failure string, "
+    "at timestamp",
+}
+_TYPES = {
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "double": pa.float64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+# After so many commits small files are put together, and those that this replaced a week before
+# are deleted.
+_TIDY_EACH = 100
+
+Row = Mapping[str, Any]
+
+
+class Books(Protocol):
+    """Reads and writes Tidemark's own tables."""
+
+    def create(self) -> None:
+        """Create what is missing: tables, and columns that a newer Tidemark has."""
+
+    def read(
+        self, table: str, columns: Sequence[str], where: str = "true"
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns of the rows for which a simple SQL condition holds, in any order."""
+
+    def append(self, table: str, rows: Iterable[Row]) -> None:
+        """Add rows, in one commit; without rows there is none. What a row lacks is NULL."""
+
+    def replace(self, table: str, rows: Iterable[Row]) -> None:
+        """Let these be all rows of the table, in one commit."""
+
+    def newest_load(self, feed: "Feed") -> int:
+        """The newest load that the feed's change log or dead letter has, 0 when it has none."""
+
+    def properties(self, table: str) -> dict[str, str]:
+        """The properties of a table of the lake."""
+
+
+def without_spark() -> Books | None:
+    """The tables when they are there and this process reaches their files, else None."""
+    try:
+        is_there = _is_reached() and all(_is_table(place(table)) for table in TABLES)
+    except OSError:
+        # Spark's start says in a sentence why a store cannot be reached.
+        return None
+    return _Files() if is_there else None
+
+
+def of(spark: "SparkSession") -> Books:
+    """The tables, whoever reaches them; `create` may be needed first."""
+    return _Files(spark) if _is_reached() else _Spark(spark)
+
+
+def place(table: str) -> str:
+    """Where the files of `schema.table` are, in a lake that this machine's Spark has made."""
+    schema, name = table.replace("`", "").split(".")
+    return f"{paths.warehouse()}/{schema.lower()}.db/{name.lower()}"
+
+
+def rows(found: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    """What `read` gives, as dictionaries."""
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def _is_reached() -> bool:
+    """Whether the warehouse of this lake is the one that Spark uses.
+
+    A host's Spark, or a Thrift server that `tidemark thrift` has not started, has its own.
+    """
+    method = targets.method()
+    if method == "session":
+        return not _spark_is_a_hosts()
+    # Imported late: few need it.
+    from tidemark.spark import server
+
+    return method == "thrift" and server.is_connected()
+
+
+def _spark_is_a_hosts() -> bool:
+    """Whether the Spark of this process was started by somebody else."""
+    if lock.is_held(paths.lake_dir()):
+        return False
+    if os.environ.get("PYSPARK_GATEWAY_PORT"):
+        return True
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return bool(SparkSession.getActiveSession() or getattr(SparkSession, "_instantiatedSession", 0))
+
+
+def _is_table(at: str) -> bool:
+    from deltalake import DeltaTable
+
+    if "://" not in at:
+        return Path(at, "_delta_log").is_dir()
+    return bool(DeltaTable.is_deltatable(at, _options(at)))
+
+
+def _options(at: str) -> dict[str, str] | None:
+    """What delta-rs is told of a store; the credentials it takes from the environment."""
+    if "://" not in at:
+        return None
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+    options = {"AWS_REGION": s3.region()}
+    if endpoint:
+        options |= {"AWS_ENDPOINT_URL": endpoint}
+        options |= {"AWS_ALLOW_HTTP": str(endpoint.startswith("http://")).lower()}
+    return {name: value for name, value in options.items() if value}
+
+
+@cache
+def schema(table: str) -> pa.Schema:
+    """The columns of one of Tidemark's own tables, as Arrow types."""
+    pairs = (entry.split() for entry in TABLES[table].split(", "))
+    return pa.schema([(name, _TYPES[data_type]) for name, data_type in pairs])
+
+
+def _complete(table: str, rows: Iterable[Row]) -> list[dict[str, Any]]:
+    now = datetime.now(UTC)
+    names = schema(table).names
+    return [{name: row.get(name) for name in names} | {"at": row.get("at") or now} for row in rows]
+
+
+def _create(spark: "SparkSession") -> None:
+    from tidemark.spark import session
+
+    spark.sql(f"create schema if not exists {SCHEMA}")
+    there = {f"{SCHEMA}.{row.tableName}" for row in spark.sql(f"show tables in {SCHEMA}").collect()}
+    for table, columns in TABLES.items():
+        if table not in there:
+            session.create_table(spark, table, columns, "")
+            continue
+        known = {name.lower() for name in spark.table(table).columns}
+        for entry in columns.split(", "):
+            if entry.split()[0] not in known:
+                spark.sql(f"alter table {table} add column {entry}")
+
+
+class _Files:
+    """By delta-rs, which reads and writes Delta tables without Spark."""
+
+    def __init__(self, spark: "SparkSession | None" = None) -> None:
+        self.spark = spark
+
+    def create(self) -> None:
+        if all(_is_table(place(table)) for table in TABLES) and all(
+            {field.name for field in self._open(table).schema().fields} >= {*schema(table).names}
+            for table in TABLES
+        ):
+            return
+        assert self.spark
+        _create(self.spark)
+
+    def read(
+        self, table: str, columns: Sequence[str], where: str = "true"
+    ) -> Iterator[pa.RecordBatch]:
+        delta = self._open(table)
+        there = {field.name for field in delta.schema().fields}
+        known = [name for name in columns if name in there]
+        wanted = pa.schema([schema(table).field(name) for name in columns])
+        for batch in pa.RecordBatchReader.from_stream(
+            delta.scan(columns=known, predicate=None if where == "true" else where)
+        ):
+            arrays = [
+                batch.column(field.name).cast(field.type)
+                if field.name in there
+                else pa.nulls(batch.num_rows, field.type)
+                for field in wanted
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+    def append(self, table: str, rows: Iterable[Row]) -> None:
+        self._write(table, _complete(table, rows), "append")
+
+    def replace(self, table: str, rows: Iterable[Row]) -> None:
+        self._write(table, _complete(table, rows), "overwrite")
+
+    def newest_load(self, feed: "Feed") -> int:
+        at = place(feed.log)
+        if not _is_table(at):
+            return 0
+        tables = [self._open(name) for name in (feed.log, DEAD_LETTER)]
+        return max(table.transaction_version(transaction(feed)) or 0 for table in tables)
+
+    def properties(self, table: str) -> dict[str, str]:
+        if not _is_table(place(table)):
+            return {}
+        return dict(self._open(table).metadata().configuration)
+
+    def _open(self, table: str) -> Any:
+        from deltalake import DeltaTable
+
+        return DeltaTable(place(table), storage_options=_options(place(table)))
+
+    def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
+        from deltalake import write_deltalake
+
+        if not rows and mode == "append":
+            return
+        delta = self._open(table)
+        write: Any = write_deltalake
+        write(
+            delta,
+            pa.Table.from_pylist(rows, schema=schema(table)),
+            mode=mode,
+            schema_mode="overwrite" if mode == "overwrite" else None,
+        )
+        if delta.version() % _TIDY_EACH == 0:
+            delta.optimize.compact()
+            delta.vacuum(dry_run=False)
+
+
+class _Spark:
+    """Through a Spark that alone reaches the tables."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self.spark = spark
+
+    def create(self) -> None:
+        _create(self.spark)
+
+    def read(
+        self, table: str, columns: Sequence[str], where: str = "true"
+    ) -> Iterator[pa.RecordBatch]:
+        from tidemark.spark import spark_line
+
+        found = self.spark.table(table).where(where)
+        known = {name.lower() for name in found.columns}
+        wanted = pa.schema([schema(table).field(name) for name in columns])
+        told = [
+            name if name in known else f"cast(null as {_spark_type(table, name)}) as {name}"
+            for name in columns
+        ]
+        yield from spark_line.to_arrow(found.selectExpr(*told), wanted).to_batches()
+
+    def append(self, table: str, rows: Iterable[Row]) -> None:
+        complete = _complete(table, rows)
+        if complete:
+            self._write(table, complete, "append")
+
+    def replace(self, table: str, rows: Iterable[Row]) -> None:
+        self._write(table, _complete(table, rows), "overwrite")
+
+    def newest_load(self, feed: "Feed") -> int:
+        if not self.spark.catalog.tableExists(feed.log):
+            return 0
+        of_feed = f"source_name = '{feed.source}' and table_name = '{feed.table}'"
+        found = self.spark.sql(
+            f"select max(_load_id) as id from {feed.log} union all "
+            f"select max(load_id) from {DEAD_LETTER} where {of_feed}"
+        )
+        return max(row["id"] or 0 for row in found.collect())
+
+    def properties(self, table: str) -> dict[str, str]:
+        found = self.spark.sql(f"show tblproperties {table}").collect()
+        return {row["key"]: row["value"] for row in found}
+
+    def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
+        names = schema(table).names
+        frame = self.spark.createDataFrame(
+            [tuple(row[name] for name in names) for row in rows], TABLES[table]
+        )
+        writer = frame.coalesce(1).write.format("delta").mode(mode)
+        if mode == "overwrite":
+            writer = writer.option("overwriteSchema", "true")
+        writer.saveAsTable(table)
+
+
+def _spark_type(table: str, column: str) -> str:
+    return dict(entry.split() for entry in TABLES[table].split(", "))[column]
+
+
+def transaction(feed: "Feed") -> str:
+    """The name under which Delta counts the loads of a feed, in its log and the dead letter."""
+    return f"tidemark/{feed.name}"

@@ -1,0 +1,670 @@
+"""The ledger: which file versions landed, in which load; and what could not land, and why.
+
+`tidemark.ledger` has a row when a file is planned, another when it is landed or set aside, and
+one more when someone confirms, replays or retracts it. A load whose files are planned and nothing
+else belongs to a run that died: its files are planned anew, under a new load id.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.errors import ConfigError
+from tidemark.feeds import Feed
+from tidemark.ingest import books
+from tidemark.ingest.books import Books
+from tidemark.ingest.file_names import is_load
+from tidemark.ingest.files import EPOCH, LandedFile
+from tidemark.storage import micros
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+# A file's version: its size and when it was written.
+Version = tuple[int, datetime]
+
+# What is counted of a file's records; see models/_tidemark__sources.yml.
+COUNTS = ("rows", "rejected", "skipped", "inserted", "updated", "deleted", "late")
+
+# A file version was read. The files of a load that was abandoned are in a later one.
+READ = ("landed", "set_aside", "retracted")
+FINISHED = (*READ, "abandoned")
+# A file is to be taken back; `retracted` follows when its tables are derived without it.
+RETRACTING = "retracting"
+# What someone wants to be read again.
+WISHES = ("confirmed", "replayed")
+
+_FILE = ("source_name", "table_name", "load_id", "file", "kind", "file_at", "size", "modified")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The files that land together under one load id.
+
+    `confirmed` are the paths that someone has confirmed; `read_before` those of file versions that
+    were read before, in `earlier_loads`, and `landed_before` those of them that landed;
+    `supersedes` tells that older versions were. `gone` are the paths that a run which died has
+    planned, and that are there no longer; `left_over` says of load files why they are not of this
+    full load. `meant_anew` are paths that had landed and were confirmed then: a reload.
+
+    `settled` is the newest load of the table that came to its end. `has_unfinished` tells that the
+    log may hold rows of newer ones, from runs that died; `died` are their files, by load.
+    """
+
+    load_id: int
+    files: tuple[LandedFile, ...]
+    confirmed: frozenset[str] = frozenset()
+    read_before: frozenset[str] = frozenset()
+    landed_before: frozenset[str] = frozenset()
+    earlier_loads: frozenset[int] = frozenset()
+    supersedes: bool = False
+    gone: frozenset[str] = frozenset()
+    left_over: Mapping[str, str] = field(default_factory=dict)
+    meant_anew: frozenset[str] = frozenset()
+    settled: int = 0
+    has_unfinished: bool = False
+    died: Mapping[int, Sequence[LandedFile]] = field(default_factory=dict)
+
+    @property
+    def is_known(self) -> str:
+        """The SQL condition of the rows in the log that were there before this load."""
+        return f"_load_id <= {self.settled}"
+
+
+@dataclass
+class Outcome:
+    """What became of a plan's files: counts by file, and why some were set aside.
+
+    `found` are the rows, by load and file, that runs which died had appended to the log.
+    """
+
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    newest: dict[str, datetime] = field(default_factory=dict)
+    set_aside: dict[str, str] = field(default_factory=dict)
+    other_columns: set[str] = field(default_factory=set)
+    new_columns: list[str] = field(default_factory=list)
+    copies: int = 0
+    entering: int = 0
+    oldest_change: datetime | None = None
+    newest_change: datetime | None = None
+    found: dict[tuple[int, str], int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def count(self, counted: Iterable["Row"]) -> None:
+        """Take in the counts of each file."""
+        for row in counted:
+            self.counts[row["_file"]] = {name: row[name] or 0 for name in COUNTS}
+            self.entering += row["entering"]
+            self.other_columns |= set(row["others"] or ())
+            if row["unreadable"]:
+                self.set_aside[row["_file"]] = row["unreadable"]
+            if row["newest"] is not None:
+                newest = EPOCH + timedelta(microseconds=row["newest"])
+                oldest = EPOCH + timedelta(microseconds=row["oldest"])
+                self.newest[row["_file"]] = newest
+                self.newest_change = max(newest, self.newest_change or newest)
+                self.oldest_change = min(oldest, self.oldest_change or oldest)
+
+    def total(self, name: str) -> int:
+        """One of COUNTS, over all files."""
+        return sum(counts[name] for counts in self.counts.values())
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows enter the log."""
+        return self.entering > 0
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether a row or a whole file was refused."""
+        return bool(self.set_aside or self.total("rejected"))
+
+
+@dataclass
+class _Path:
+    """What the ledger says of one file, version by version."""
+
+    loads: dict[Version, set[int]] = field(default_factory=dict)
+    wished: dict[Version, LandedFile] = field(default_factory=dict)
+    confirmed: set[Version] = field(default_factory=set)
+    # Landed, and then confirmed: what it says is meant anew.
+    meant_anew: set[Version] = field(default_factory=set)
+    has_landed: bool = False
+    retracting: tuple[int, LandedFile] | None = None
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        version = (row["size"], row["modified"])
+        status = row["status"]
+        if status in WISHES:
+            self.wished[version] = _landed_file(row)
+            if status == "confirmed":
+                self.confirmed.add(version)
+                if self.has_landed:
+                    self.meant_anew.add(version)
+        elif status == RETRACTING:
+            self.retracting = (row["load_id"], _landed_file(row))
+        elif status == "retracted":
+            self.retracting = None
+            # As if it had never come; but it is not read again until someone wants that.
+            self.loads = {each: set[int]() for each in (*self.loads, version)}
+            self.has_landed = False
+        elif status in READ:
+            self.loads.setdefault(version, set()).add(row["load_id"])
+            self.wished.pop(version, None)
+            self.meant_anew.discard(version)
+            self.has_landed = self.has_landed or status == "landed"
+
+
+@dataclass
+class Ledger:
+    """What the ledger says of the files that are there now; read once a run.
+
+    It grows with every file that ever landed, so it is read in pieces, and only what concerns
+    the listed files is kept.
+    """
+
+    last_load_id: int = 0
+    # By table, then path: files with a wish, another version, a retraction.
+    _told: dict[str, dict[str, _Path]] = field(default_factory=dict)
+    # By table: the paths that are there in a version that is known, and those that have landed.
+    _known: dict[str, set[str]] = field(default_factory=dict)
+    _landed: dict[str, set[str]] = field(default_factory=dict)
+    _died: dict[str, dict[int, list[LandedFile]]] = field(default_factory=dict)
+    _settled: dict[str, int] = field(default_factory=dict)
+    newest_loads: dict[str, int] = field(default_factory=dict)
+    newest_changes: dict[str, datetime] = field(default_factory=dict)
+    newest_in_log: dict[str, int] = field(default_factory=dict)
+
+    def knows(self, feed: Feed, file: LandedFile) -> bool:
+        """Whether this version of the file was read, and nobody asked to read it again."""
+        told = self._told.get(feed.name, {}).get(file.path)
+        if told is None:
+            return file.path in self.known_paths(feed.name)
+        version = (file.size, file.modified)
+        return version in told.loads and version not in told.wished
+
+    def paths(self, feed: Feed) -> set[str]:
+        """Of the files that are there, the paths of those that have landed."""
+        return self._landed.get(feed.name, set())
+
+    def known_paths(self, name: str) -> set[str]:
+        """Of a table's files that are there, the paths of those in a version that was read."""
+        return self._known.get(name, set())
+
+    def wanted(self, feed: Feed) -> set[str]:
+        """The paths of files that someone asked to read again."""
+        return {path for path, told in self._told.get(feed.name, {}).items() if told.wished}
+
+    def retracting(self, feed: Feed) -> list[tuple[int, LandedFile]]:
+        """The files that are to be taken back, each behind the load id of that."""
+        paths = self._told.get(feed.name, {}).values()
+        return [told.retracting for told in paths if told.retracting]
+
+    def is_idle(self, feed: Feed, found: Sequence[LandedFile]) -> bool:
+        """Whether there is nothing to do for these files of the feed."""
+        return (
+            all(self.knows(feed, file) for file in found)
+            and not self._died.get(feed.name)
+            and not self.wanted(feed)
+            and not self.retracting(feed)
+        )
+
+    def plan(self, feed: Feed, found: Sequence[LandedFile]) -> Plan | None:
+        """What is to be landed of these files, under a new load id; None when nothing is new."""
+        there = {file.path for file in found}
+        died = self._died.get(feed.name, {})
+        new = [file for file in found if not self.knows(feed, file)]
+        gone = {
+            file.path: file for files in died.values() for file in files if file.path not in there
+        }
+        if not new and not gone and not died:
+            return None
+        settled = self._settled.get(feed.name, 0)
+        self.last_load_id += 1
+        told = self._told.get(feed.name, {})
+        meant_anew = {
+            file.path
+            for file in new
+            if file.path in told and (file.size, file.modified) in told[file.path].meant_anew
+        }
+        loads = {
+            file.path: told[file.path].loads.get((file.size, file.modified), set())
+            for file in new
+            if file.path in told and file.path not in meant_anew
+        }
+        read_before = frozenset(path for path, of_path in loads.items() if of_path)
+        return Plan(
+            self.last_load_id,
+            tuple(sorted([*new, *gone.values()])),
+            frozenset(
+                file.path
+                for file in new
+                if file.path in told and (file.size, file.modified) in told[file.path].confirmed
+            ),
+            read_before,
+            read_before & self.paths(feed),
+            frozenset(load for of_path in loads.values() for load in of_path),
+            supersedes=any(file.path in told for file in new),
+            gone=frozenset(gone),
+            settled=settled,
+            meant_anew=frozenset(meant_anew),
+            has_unfinished=bool(died) or self.newest_in_log.get(feed.name, 0) > settled,
+            died=died,
+        )
+
+
+def read(
+    own: Books, listed: Mapping[str, Sequence[LandedFile]], feeds: Iterable[Feed] = ()
+) -> Ledger:
+    """What the ledger says of the listed files, by table.
+
+    Of `feeds` with new files it also asks the change logs, whose loads an older version of the
+    ledger may not know: no load id is given twice.
+    """
+    book = Ledger()
+    pass_ = _Pass(book, listed)
+    for batch in own.read(books.LEDGER, (*_FILE, "status", "newest_change")):
+        pass_.take(batch)
+    pass_.finish(own)
+    for feed in feeds:
+        found = listed.get(feed.name, ())
+        if not book.is_idle(feed, found):
+            in_log = own.newest_load(feed)
+            book.newest_in_log[feed.name] = in_log
+            book.last_load_id = max(book.last_load_id, in_log)
+    return book
+
+
+class _Pass:
+    """One pass over the ledger, in pieces and without a loop over its rows."""
+
+    def __init__(self, book: Ledger, listed: Mapping[str, Sequence[LandedFile]]) -> None:
+        self.book = book
+        self.pairs = [(name, file) for name, files in listed.items() for file in files]
+        self.keys = pa.array([f"{name}\0{file.path}" for name, file in self.pairs], pa.string())
+        self.sizes = np.array([file.size for _, file in self.pairs], dtype=np.int64)
+        self.times = np.array([micros(file.modified) for _, file in self.pairs], dtype=np.int64)
+        self.is_known = np.zeros(len(self.pairs), dtype=bool)
+        self.has_landed = np.zeros(len(self.pairs), dtype=bool)
+        # Files of which one row does not tell all.
+        self.is_told = np.zeros(len(self.pairs), dtype=bool)
+        self.told: set[tuple[str, str]] = set()
+        self.planned = [np.zeros(0, dtype=np.int64)]
+        self.finished = [np.zeros(0, dtype=np.int64)]
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        names = pc.binary_join_element_wise(
+            batch.column("source_name"), batch.column("table_name"), "."
+        )
+        at = pc.index_in(
+            pc.binary_join_element_wise(names, batch.column("file"), "\0"), value_set=self.keys
+        )
+        at = at.fill_null(-1).to_numpy(zero_copy_only=False)
+        status = batch.column("status")
+        load = batch.column("load_id")
+        is_finished = pc.is_in(status, value_set=pa.array(FINISHED))
+        is_read = pc.is_in(status, value_set=pa.array(READ))
+        is_landed = pc.equal(status, "landed")
+        self.book.last_load_id = max(self.book.last_load_id, pc.max(load).as_py())
+        self.planned.append(np.unique(load.filter(pc.equal(status, "planned")).to_numpy()))
+        self.finished.append(np.unique(load.filter(is_finished).to_numpy()))
+        self._newest(names, load, is_finished, self.book._settled)
+        self._newest(names, load, is_landed, self.book.newest_loads)
+        self._newest(names, batch.column("newest_change"), is_landed, self.book.newest_changes)
+        odd_ones = pa.array((*WISHES, RETRACTING, "retracted"))
+        odd = pc.is_in(status, value_set=odd_ones).to_numpy(zero_copy_only=False)
+        if odd.any():
+            of_odd = pa.array(odd)
+            self.told |= set(
+                zip(
+                    names.filter(of_odd).to_pylist(),
+                    batch.column("file").filter(of_odd).to_pylist(),
+                    strict=True,
+                )
+            )
+        hit = at >= 0
+        if hit.any():
+            sizes = batch.column("size").fill_null(-1).to_numpy(zero_copy_only=False)
+            times = batch.column("modified").cast(pa.int64()).fill_null(-1)
+            is_same = (self.sizes[at] == sizes) & (
+                self.times[at] == times.to_numpy(zero_copy_only=False)
+            )
+            read = is_read.to_numpy(zero_copy_only=False)
+            self.is_known[at[hit & is_same & read]] = True
+            self.is_told[at[hit & ~is_same & read]] = True
+            self.has_landed[at[hit & is_landed.to_numpy(zero_copy_only=False)]] = True
+
+    def finish(self, own: Books) -> None:
+        for at in np.flatnonzero(self.is_told):
+            name, file = self.pairs[at]
+            self.told.add((name, file.path))
+        for at in np.flatnonzero(self.is_known):
+            name, file = self.pairs[at]
+            self.book._known.setdefault(name, set()).add(file.path)
+        for at in np.flatnonzero(self.has_landed):
+            name, file = self.pairs[at]
+            self.book._landed.setdefault(name, set()).add(file.path)
+        self._read_told(own)
+        self._read_died(own)
+
+    def _read_told(self, own: Books) -> None:
+        if not self.told:
+            return
+        columns = (*_FILE, "status", "at")
+        wanted = pa.array([path for _, path in self.told], pa.string())
+        found: list[dict[str, Any]] = []
+        for batch in own.read(books.LEDGER, columns, "status <> 'planned'"):
+            found += batch.filter(pc.is_in(batch.column("file"), value_set=wanted)).to_pylist()
+        for row in sorted(found, key=lambda row: (row["load_id"], row["at"])):
+            name = f"{row['source_name']}.{row['table_name']}"
+            if (name, row["file"]) in self.told:
+                paths = self.book._told.setdefault(name, {})
+                paths.setdefault(row["file"], _Path()).add(row)
+        retracted = set()
+        for name, paths in self.book._told.items():
+            for path, told in paths.items():
+                landed = self.book._landed.setdefault(name, set())
+                (landed.add if told.has_landed else landed.discard)(path)
+                if not told.has_landed and any(not loads for loads in told.loads.values()):
+                    retracted.add(name)
+        if retracted:
+            self._newest_without_retracted(own, retracted)
+
+    def _newest_without_retracted(self, own: Books, names: set[str]) -> None:
+        """What was retracted is the newest of nothing."""
+        for name in names:
+            self.book.newest_changes.pop(name, None)
+        columns = ("source_name", "table_name", "file", "newest_change")
+        for batch in own.read(books.LEDGER, columns, "status = 'landed'"):
+            for row in batch.to_pylist():
+                name = f"{row['source_name']}.{row['table_name']}"
+                told = self.book._told.get(name, {}).get(row["file"])
+                newest = row["newest_change"]
+                if name in names and newest and (told is None or told.has_landed):
+                    known = self.book.newest_changes.get(name, newest)
+                    self.book.newest_changes[name] = max(known, newest)
+
+    def _read_died(self, own: Books) -> None:
+        died = np.setdiff1d(np.concatenate(self.planned), np.concatenate(self.finished))
+        if not died.size:
+            return
+        loads = ", ".join(str(load) for load in died)
+        where = f"status = 'planned' and load_id in ({loads})"
+        for row in books.rows(own.read(books.LEDGER, _FILE, where)):
+            name = f"{row['source_name']}.{row['table_name']}"
+            files = self.book._died.setdefault(name, {}).setdefault(row["load_id"], [])
+            files.append(_landed_file(row))
+
+    def _newest(
+        self, names: pa.Array, values: pa.Array, mask: pa.Array, into: dict[str, Any]
+    ) -> None:
+        of_mask = pa.table({"name": names.filter(mask), "value": values.filter(mask)})
+        for row in of_mask.group_by("name").aggregate([("value", "max")]).to_pylist():
+            newest = row["value_max"]
+            if newest is not None:
+                into[row["name"]] = max(newest, into.get(row["name"], newest))
+
+
+class Versions(Mapping[str, Version]):
+    """The newest version that is known of each of a feed's files, read when it is asked for."""
+
+    def __init__(self, own: Books, feed: Feed) -> None:
+        self.own = own
+        self.feed = feed
+        self._found: dict[str, Version] | None = None
+
+    def __getitem__(self, path: str) -> Version:
+        return self._versions[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._versions)
+
+    def __len__(self) -> int:
+        return len(self._versions)
+
+    @property
+    def _versions(self) -> dict[str, Version]:
+        if self._found is None:
+            self._found = {}
+            columns = ("file", "size", "modified")
+            for batch in self.own.read(books.LEDGER, columns, _is_of(self.feed)):
+                for path, size, modified in zip(
+                    *(batch.column(name).to_pylist() for name in columns), strict=True
+                ):
+                    known = self._found.get(path)
+                    if size is not None and (known is None or known[1] <= modified):
+                        self._found[path] = (size, modified)
+        return self._found
+
+
+def landed_paths(own: Books, feed: Feed) -> set[str]:
+    """The paths of all files of a feed that have landed, whether they are there or not."""
+    where = f"{_is_of(feed)} and status in ('landed', '{RETRACTING}', 'retracted')"
+    found = own.read(books.LEDGER, ("file", "load_id", "status"), where)
+    newest: dict[str, tuple[int, str]] = {}
+    for row in books.rows(found):
+        told = (row["load_id"], row["status"])
+        newest[row["file"]] = max(told, newest.get(row["file"], told))
+    return {path for path, (_, status) in newest.items() if status not in (RETRACTING, "retracted")}
+
+
+def write_planned(own: Books, plans: Iterable[tuple[Feed, Plan]], run_id: str) -> None:
+    """Write down, in one commit, what is going to be landed."""
+    own.append(
+        books.LEDGER,
+        [
+            _row(feed, plan.load_id, file, "planned", run_id)
+            for feed, plan in plans
+            for file in plan.files
+        ],
+    )
+
+
+def write_finished(own: Books, done: Iterable[tuple[Feed, Plan, Outcome]], run_id: str) -> None:
+    """Write down, in one commit, what was landed or set aside, with its counts.
+
+    So are the loads that runs which died had begun: what they had appended has landed, the rest
+    is in the load that took their files.
+    """
+    rows = []
+    for feed, plan, outcome in done:
+        for load_id, file in _files_of_died(plan, outcome):
+            count = outcome.found.get((load_id, file.path), 0)
+            status = "landed" if count else "abandoned"
+            rows.append(_row(feed, load_id, file, status, run_id, {"rows": count}))
+        for file in plan.files:
+            status = "set_aside" if file.path in outcome.set_aside else "landed"
+            counts = outcome.counts.get(file.path, {})
+            newest = outcome.newest.get(file.path)
+            rows.append(_row(feed, plan.load_id, file, status, run_id, counts, newest))
+    own.append(books.LEDGER, rows)
+
+
+def _files_of_died(plan: Plan, outcome: Outcome) -> Iterator[tuple[int, LandedFile]]:
+    told = set()
+    for load_id, files in plan.died.items():
+        for file in files:
+            told.add((load_id, file.path))
+            yield load_id, file
+    there = {file.path: file for file in plan.files}
+    for load_id, path in outcome.found:
+        if (load_id, path) not in told:
+            # The ledger is an older one than the log: of which version the rows are is not known.
+            known = there.get(path)
+            yield load_id, LandedFile(EPOCH, path, known.kind if known else "changes", -1, EPOCH)
+
+
+def write_run(own: Books, landed: Iterable[Mapping[str, object]], run_id: str) -> None:
+    """Write down, in one commit, what a run did with each table that had something new."""
+    own.append(books.RUNS, [{**row, "run_id": run_id} for row in landed])
+
+
+def confirm(spark: "SparkSession", path: str, run_id: str) -> str:
+    """Note that the file's newest version, which was set aside, is meant; gives `source.table`.
+
+    So it is with a file that was retracted, and with a load file that has landed: it is a reload,
+    though its rows are the same. Raises ConfigError when there is no such file.
+    """
+    own = books.of(spark)
+    newest = _newest_rows(own, "status in ('set_aside', 'retracted', 'landed')")
+    is_waiting = {key: row for key, row in newest.items() if row["status"] != "landed"}
+    found = [
+        row
+        for (_, _, file), row in is_waiting.items()
+        if file == path or file.startswith(f"{path.rstrip('/')}/")
+    ]
+    found = found or [
+        row
+        for (_, _, file), row in newest.items()
+        if file == path and row["status"] == "landed" and is_load(file)
+    ]
+    if not found:
+        aside = [file for _, _, file in is_waiting]
+        others = sorted(difflib.get_close_matches(path, aside, n=10, cutoff=0))
+        raise ConfigError(
+            f"No file '{path}' is set aside. "
+            + (f"These are: {', '.join(others)}." if others else "No file at all is.")
+        )
+    _wish(own, found, "confirmed", run_id)
+    return ", ".join(sorted({f"{row['source_name']}.{row['table_name']}" for row in found}))
+
+
+def retract(spark: "SparkSession", path: str, run_id: str) -> str:
+    """Note that a file is to be taken back, or the files of a folder; gives `source.table`.
+
+    The next `tidemark run` deletes its rows from the log, and derives the tables anew. Raises
+    ConfigError when nothing of it has landed.
+    """
+    own = books.of(spark)
+    newest = _newest_rows(own, f"status in ('landed', 'retracted', '{RETRACTING}')")
+    landed = {key: row for key, row in newest.items() if row["status"] == "landed"}
+    found = [
+        row
+        for (_, _, file), row in landed.items()
+        if file == path or file.startswith(f"{path.rstrip('/')}/")
+    ]
+    if not found:
+        others = difflib.get_close_matches(path, [file for _, _, file in landed], n=5, cutoff=0)
+        raise ConfigError(
+            f"Nothing of '{path}' has landed, so there is nothing to take back. "
+            + (f"These have: {', '.join(sorted(others))}." if others else "No file has.")
+        )
+    load_id = _next_load_id(own)
+    _wish(own, [{**row, "load_id": load_id} for row in found], RETRACTING, run_id)
+    return ", ".join(sorted({f"{row['source_name']}.{row['table_name']}" for row in found}))
+
+
+def _next_load_id(own: Books) -> int:
+    loads = (pc.max(batch.column("load_id")) for batch in own.read(books.LEDGER, ("load_id",)))
+    return 1 + max((load.as_py() or 0 for load in loads), default=0)
+
+
+def write_retracted(own: Books, done: Iterable[tuple[Feed, int, LandedFile]], run_id: str) -> None:
+    """Write down that these files are taken back, and their tables derived without them."""
+    own.append(
+        books.LEDGER,
+        [_row(feed, load_id, file, "retracted", run_id) for feed, load_id, file in done],
+    )
+
+
+def replay(spark: "SparkSession", feeds: Iterable[Feed], run_id: str) -> list[str]:
+    """Note that files of these feeds with open dead letters are to be read again; gives them."""
+    own = books.of(spark)
+    names = {(feed.source, feed.table) for feed in feeds}
+    columns = ("source_name", "table_name", "file")
+    with_letters = {
+        tuple(row[name] for name in columns)
+        for row in books.rows(own.read(books.DEAD_LETTER, columns, "superseded_by is null"))
+        if (row["source_name"], row["table_name"]) in names
+    }
+    newest = _newest_rows(own, "status in ('landed', 'set_aside', 'retracted')")
+    found = [
+        row for key, row in newest.items() if key in with_letters and row["status"] != "retracted"
+    ]
+    _wish(own, found, "replayed", run_id)
+    return sorted(row["file"] for row in found)
+
+
+def supersede(spark: "SparkSession", feed: Feed, plan: Plan) -> None:
+    """The plan's files were read anew: what was refused of them before counts no longer."""
+    if plan.supersedes:
+        places = [(feed.source, feed.table, file.path, plan.load_id) for file in plan.files]
+        columns = "source_name string, table_name string, file string, load_id bigint"
+        # A MERGE takes no parameters.
+        view = f"read_anew_in_{plan.load_id}"
+        spark.createDataFrame(places, columns).createOrReplaceTempView(view)
+        spark.sql(
+            f"""
+            merge into {books.DEAD_LETTER} as letter
+            using {view} as anew
+            on letter.source_name = anew.source_name and letter.table_name = anew.table_name
+                and letter.file = anew.file
+                and letter.superseded_by is null and letter.load_id < anew.load_id
+            when matched then update set superseded_by = anew.load_id
+            """
+        )
+        spark.catalog.dropTempView(view)
+
+
+def _newest_rows(own: Books, where: str) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """What the ledger says last of each file, among the rows for which a condition holds."""
+    newest: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in books.rows(own.read(books.LEDGER, (*_FILE, "status", "at"), where)):
+        key = (row["source_name"], row["table_name"], row["file"])
+        known = newest.get(key)
+        if not known or (known["load_id"], known["at"]) < (row["load_id"], row["at"]):
+            newest[key] = row
+    return newest
+
+
+def _wish(own: Books, found: Iterable[Mapping[str, Any]], status: str, run_id: str) -> None:
+    own.append(
+        books.LEDGER,
+        [
+            {**{name: row[name] for name in _FILE}, "status": status, "run_id": run_id}
+            for row in found
+        ],
+    )
+
+
+def _row(
+    feed: Feed,
+    load_id: int,
+    file: LandedFile,
+    status: str,
+    run_id: str,
+    counts: Mapping[str, int] | None = None,
+    newest: datetime | None = None,
+) -> dict[str, object]:
+    told = {} if status == "planned" else {name: (counts or {}).get(name, 0) for name in COUNTS[:3]}
+    return {
+        "load_id": load_id,
+        "source_name": feed.source,
+        "table_name": feed.table,
+        "file": file.path,
+        "kind": file.kind,
+        "file_at": file.time,
+        "size": file.size,
+        "modified": file.modified,
+        "status": status,
+        "run_id": run_id,
+        "newest_change": newest,
+        **told,
+    }
+
+
+def _landed_file(row: Mapping[str, Any]) -> LandedFile:
+    return LandedFile(row["file_at"], row["file"], row["kind"], row["size"], row["modified"])
+
+
+def _is_of(feed: Feed) -> str:
+    source, table = (text.replace("'", "''") for text in (feed.source, feed.table))
+    return f"source_name = '{source}' and table_name = '{table}'"

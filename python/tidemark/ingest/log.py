@@ -1,0 +1,151 @@
+"""The change logs: one Delta table a feed, with every change that arrived, as text."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tidemark.errors import TidemarkError
+from tidemark.feeds import Column, Feed
+from tidemark.ingest import books
+from tidemark.ingest.ledger import Plan
+from tidemark.spark import session
+
+# What landing adds to the source's columns; see docs/architecture.md. They stand first, because
+# Delta keeps statistics, by which builds skip files, of a table's first 32 columns only.
+COLUMNS = {
+    "_load_id": "bigint",
+    "_op": "string",
+    "_is_delete": "boolean",
+    "_is_initial": "boolean",
+    "_changed_at": "timestamp",
+    "_file_at": "timestamp",
+    "_file": "string",
+    "_position": "bigint",
+    "_landed_at": "timestamp",
+    "_sequence": "string",
+}
+# The comment of a column that a file brought, and no declaration named.
+_FOUND = "Found in a file, not declared; data_type "
+# The property with every column that was ever declared, and its last type: a column that the YAML
+# has no longer stays in the tables.
+_DECLARED = "tidemark.declared_columns"
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+
+def missing(spark: SparkSession, feeds: Iterable[Feed]) -> list[Feed]:
+    """The feeds that have no log yet; their schemas are created."""
+    feeds = list(feeds)
+    there = set()
+    for schema in sorted({feed.schema for feed in feeds}):
+        spark.sql(f"create schema if not exists `{schema}`")
+        for row in spark.sql(f"show tables in `{schema}`").collect():
+            there.add((schema, row.tableName))
+    return [feed for feed in feeds if (feed.schema, feed.table.lower()) not in there]
+
+
+def make_ready(spark: SparkSession, own: books.Books, feed: Feed, *, is_missing: bool) -> None:
+    """Create a feed's log, or give it the columns that are declared since."""
+    if is_missing:
+        create(spark, feed)
+        return
+    known = _ever_declared(own, feed)
+    now = {column.name: column.type for column in feed.columns}
+    if now.items() <= known.items():
+        return
+    there = {name.lower() for name in spark.table(feed.log).columns}
+    added = [f"`{name}` string" for name in now if name.lower() not in there]
+    if added:
+        spark.sql(f"alter table {feed.log} add columns ({', '.join(added)})")
+    names = {name.lower() for name in now}
+    gone = {name: known[name] for name in known if name.lower() not in names}
+    spark.sql(f"alter table {feed.log} set {_declares(gone | now)}")
+
+
+def _declares(types: dict[str, str]) -> str:
+    return f"tblproperties ('{_DECLARED}' = '{json.dumps(types, ensure_ascii=False)}')"
+
+
+def _ever_declared(own: books.Books, feed: Feed) -> dict[str, str]:
+    return dict(json.loads(own.properties(feed.log).get(_DECLARED, "{}")))
+
+
+def create(spark: SparkSession, feed: Feed) -> None:
+    """Create a feed's log."""
+    declares = _declares({column.name: column.type for column in feed.columns})
+    own = [f"{name} {data_type}" for name, data_type in COLUMNS.items()]
+    columns = ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
+    # Deletes in files of their own: they are a table's tombstones, and looked up as such.
+    session.create_table(spark, feed.log, columns, f"partitioned by (_is_delete) {declares}")
+
+
+def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
+    """The feed with the columns that its log has besides those that are declared.
+
+    Files brought them, or they were declared once; a feed that refuses new columns refuses these.
+    """
+    declared = {name.lower() for name in (*COLUMNS, *feed.column_names)}
+    others = [each for each in spark.table(feed.log).schema if each.name.lower() not in declared]
+    if not others:
+        return feed
+    own = books.of(spark)
+    once = {name.lower(): each for name, each in _ever_declared(own, feed).items()}
+    found = []
+    for column in others:
+        comment = column.metadata.get("comment", "")
+        is_found = comment.startswith(_FOUND)
+        told = comment.removeprefix(_FOUND) if is_found else "string"
+        if is_found or feed.new_columns == "add":
+            found.append(Column(column.name, once.get(column.name.lower(), told), False))
+    return replace(feed, columns=(*feed.columns, *found))
+
+
+def add_columns(spark: SparkSession, feed: Feed, found: Iterable[str]) -> list[str]:
+    """Add the columns that files have and the log has not; `found` are names with their types."""
+    new = _types(found)
+    for name, data_type in new.items():
+        spark.sql(
+            f"alter table {feed.log} add column (`{name}` string comment '{_FOUND}{data_type}')"
+        )
+    return [f"{name} {data_type}" for name, data_type in new.items()]
+
+
+def append(feed: Feed, events: DataFrame, plan: Plan, new_columns: Iterable[str]) -> None:
+    """Append a load, of which `new_columns` stand in the map of others."""
+    columns = []
+    for name in (column.split(" ")[0] for column in new_columns):
+        entries = f"filter(map_entries(_others), entry -> split_part(entry.key, ' ', 1) = '{name}')"
+        columns.append(F.expr(f"{entries}[0].value").alias(name))
+    (
+        events.select(*COLUMNS, *[f"`{name}`" for name in feed.column_names], *columns)
+        .write.format("delta")
+        .mode("append")
+        .option("txnAppId", books.transaction(feed))
+        .option("txnVersion", plan.load_id)
+        .option("mergeSchema", "true")
+        .saveAsTable(feed.log)
+    )
+
+
+def require_rows(spark: SparkSession, feed: Feed, plan: Plan, count: int) -> None:
+    """Raise TidemarkError unless the log has so many rows of this load."""
+    there = spark.table(feed.log).where(F.col("_load_id") == plan.load_id).count()
+    if there != count:
+        raise TidemarkError(
+            f"{feed.log} has {there} rows of load {plan.load_id}, and {count} were to be written. "
+            "Nothing of this load counts as landed: the next run tries again, under a new load id."
+        )
+
+
+def _types(found: Iterable[str]) -> dict[str, str]:
+    """The type of each new column; where files disagree, one that fits all."""
+    types: dict[str, str] = {}
+    for entry in sorted(found):
+        name, data_type = entry.split(" ", 1)
+        known = types.setdefault(name, data_type)
+        if known != data_type:
+            whole = {known, data_type} <= set(_WHOLE)
+            types[name] = max(known, data_type, key=_WHOLE.index) if whole else "string"
+    return types

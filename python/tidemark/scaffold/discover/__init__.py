@@ -1,0 +1,190 @@
+"""Which tables the files below the landing folder are of: formats, columns, keys.
+
+What cannot be told from the files is a decision for a person: the table is declared then, but
+switched off, with the decision as a TODO beside it.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tidemark.errors import ConfigError
+from tidemark.feeds import feed_from_source
+from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
+from tidemark.readers import type_of_file
+from tidemark.scaffold.discover import debezium, dms, extracts, folders
+from tidemark.scaffold.discover.table import NoTableError, Table, check_texts, samples
+
+__all__ = ["NAME_THE_KEY", "NoTableError", "Survey", "Table", "files_of", "name_tables", "problems"]
+__all__ += ["safe_name", "survey", "table_of"]
+
+NAME_THE_KEY = "name the key"
+
+
+@dataclass
+class Survey:
+    """What stands below a folder.
+
+    `declared` has folders whose files a declared feed reads, with its name; `left` has files and
+    folders that are of no table, with the reason.
+    """
+
+    tables: list[Table] = field(default_factory=list)
+    declared: dict[str, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+
+
+def survey(root: Path, below: str, declared: Mapping[str, str]) -> Survey:
+    """Every table below the folder `below` of the landing folder `root`; they have no names yet.
+
+    `declared` maps the paths of declared feeds to their names: their files are not looked at.
+    Raises ConfigError when there are no files at all.
+    """
+    start = folders.start(root, below)
+    by_folder, left = folders.tables_below(root, start)
+    if not by_folder and not left:
+        raise ConfigError(
+            f"There are no files below {start}: put the files of each table into a folder "
+            "SOURCE/TABLE of the landing folder."
+        )
+    found = Survey(left=left)
+    transactions: dict[str, set[tuple[str, str]]] = {}
+    for folder, files in sorted(by_folder.items()):
+        owner = next((name for path, name in declared.items() if overlap(folder, path)), None)
+        if owner:
+            found.declared[folder] = owner
+            continue
+        try:
+            if all(DMS_TRANSACTIONS.match(PurePosixPath(file).name) for file in files):
+                transactions[folder] = dms.tables_of_transactions(samples(root, files))
+            else:
+                found.tables.append(table_of(root, folder, files))
+        except NoTableError as error:
+            found.left[folder] = str(error)
+    found.left |= dms.read_transactions(found.tables, transactions)
+    return found
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one of two folders is the other, or lies in it."""
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
+def files_of(root: Path, folder: str) -> list[str]:
+    """The data files below a folder of the landing folder `root`; none when it is not there."""
+    top = folders.start(root, "")
+    return folders.files_below(root, folders.start(root, folder)) if (top / folder).is_dir() else []
+
+
+def table_of(
+    root: Path,
+    folder: str,
+    files: Sequence[str],
+    *,
+    wanted: str | None = None,
+    delimiter: str | None = None,
+    known: dms.Dialect | None = None,
+) -> Table:
+    """The table whose files these are; of the format `wanted`, with `delimiter`, if given.
+
+    What is `known` of files of AWS DMS is not guessed.
+
+    Raises NoTableError when they are no table.
+    """
+    path = PurePosixPath(folder)
+    table = Table(folder, len(files), folder=path.name, origin=path.parent.parts)
+    names = {file: PurePosixPath(file).name for file in files}
+    loads = [file for file in files if DMS_LOAD.match(names[file])]
+    changes = [file for file in files if DMS_CHANGES.match(names[file])]
+    if wanted == "dms" or (wanted is None and (loads or changes)):
+        foreign = len(files) - len(loads) - len(changes)
+        if not loads and not changes:
+            loads = list(files)
+        if foreign:
+            table.hints.append(f"{foreign} of its files have names that AWS DMS does not write")
+        dms.fill(table, samples(root, loads), samples(root, changes), delimiter, known)
+    else:
+        typed = [file for file in files if type_of_file(file)]
+        found = samples(root, typed or files)
+        events = debezium.Events.of(found)
+        is_sink = all(debezium.SINK.fullmatch(name) for name in names.values())
+        if wanted == "debezium" or (wanted is None and (events.are_many or is_sink)):
+            debezium.fill(table, events, list(names.values()))
+        elif not typed:
+            raise NoTableError("its names end with none of .csv, .json, .jsonl, .parquet, .avro")
+        else:
+            if len(typed) < len(files):
+                table.hints.append(f"{len(files) - len(typed)} of its files are of no known type")
+            extracts.fill(table, found, root, typed, delimiter)
+    check_texts(table)
+    return table
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def safe_name(name: str, otherwise: str) -> str:
+    """A name for dbt: lower-case letters, digits and _; it begins with a letter."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
+    if not plain:
+        return otherwise
+    return plain if plain[0].isalpha() else f"{otherwise}_{plain}"
+
+
+def name_tables(tables: Iterable[Table], root: Path, taken: Iterable[str]) -> None:
+    """Give each table its source and its name: the folder above, and the folder of its files.
+
+    Sources of one name get the folders above them in front, if there are any: `eu_shop`, `us_shop`.
+    `taken` are the names (`source.table`) that are declared already.
+    """
+    tables = list(tables)
+    used = {name.lower() for name in taken}
+    top = (root.resolve().name,)
+    origins = {table.origin or top for table in tables}
+    for table in tables:
+        own = table.origin or top
+        others = origins - {own}
+        sources = [_source(own[-parts:]) for parts in range(1, len(own) + 1)]
+        while len(sources) > 1 and any(
+            sources[0] == _source(other[-(len(own) - len(sources) + 1) :]) for other in others
+        ):
+            del sources[0]
+        sources += [f"{sources[-1]}_{number}" for number in range(2, len(tables) + 3)]
+        table.table = safe_name(table.folder, "table")
+        table.source = next(name for name in sources if f"{name}.{table.table}" not in used)
+        used.add(table.name)
+
+
+def _source(parts: Sequence[str]) -> str:
+    return safe_name("_".join(parts), "source")
+
+
+def problems(table: Table, declared_in: str, shared: Mapping[str, Any]) -> list[str]:
+    """What must be decided before the table can run: its own TODOs, then what landing would refuse.
+
+    `shared` are the settings that its source has for all tables.
+    """
+    # With some key in place of a missing one, whose absence is told in one way only.
+    key = table.key or next(iter(table.columns), "")
+    if not table.columns:
+        return [*(table.todos or ["list its columns with their types"]), NAME_THE_KEY]
+    node = {
+        "source_name": table.source,
+        "name": table.table,
+        "schema": f"log_{table.source}",
+        "original_file_path": declared_in,
+        "meta": {},
+        "source_meta": {"feed": dict(shared)},
+        "config": {"meta": {"feed": {**table.feed, "key": key}}},
+        "columns": {name: {"data_type": data_type} for name, data_type in table.columns.items()},
+    }
+    found = list(table.todos)
+    try:
+        feed_from_source(node)
+    except ConfigError as error:
+        found.append(str(error).removeprefix(f"{declared_in}, {table.name}: ").rstrip("."))
+    return found if table.key else [*found, NAME_THE_KEY]

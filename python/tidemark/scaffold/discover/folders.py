@@ -1,0 +1,124 @@
+"""The folders of tables below the landing folder."""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from tidemark.errors import ConfigError
+from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, SIDE
+
+# A URI that was taken for a path.
+_URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")
+# Folders within a table's folder: dates and numbers, year=2026, p1, full load and changes apart.
+PART = re.compile(
+    r"\d+([-_.:T]\d+)*Z?|[^=]+=.*|(p|part|partition|seg|segment)[-_]?\d+"
+    r"|full|cdc|(full|cdc|initial)[-_]?load",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?<!\d)(19|20)\d\d")
+
+Left = dict[str, str]
+
+
+def start(root: Path, below: str) -> Path:
+    """The folder `below` of the landing folder. Raises ConfigError when there is none."""
+    if _URI.search(str(root)):
+        raise ConfigError(
+            "The landing folder is a URI: only local folders are looked into. Copy some files of "
+            "each table to one, and point TIDEMARK_LANDING at it for this command."
+        )
+    if not root.is_dir():
+        raise ConfigError(
+            f"The landing folder {root} does not exist: create it, "
+            "or point TIDEMARK_LANDING at the folder where your change files arrive."
+        )
+    top = root.resolve()
+    # People also name it from where they are: landing/shop.
+    places = [(root / below).resolve(), Path(below).resolve()]
+    found = next((each for each in places if each.is_dir() and each.is_relative_to(top)), None)
+    if not found:
+        raise ConfigError(f"There is no folder {below} below the landing folder {root}.")
+    return root / found.relative_to(top)
+
+
+def files_below(root: Path, folder: Path) -> list[str]:
+    """The data files below a folder, as paths below the landing folder, sorted."""
+    return sorted(_walk(root, folder)) if folder.is_dir() else []
+
+
+def _walk(root: Path, folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if SIDE.search(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(root, Path(entry.path))
+            elif entry.is_file(follow_symlinks=False):
+                yield Path(entry.path).relative_to(root).as_posix()
+
+
+def tables_below(root: Path, folder: Path) -> tuple[dict[str, list[str]], Left]:
+    """The files by their table's folder, and what is left, with the reason.
+
+    A table's folder is above the folders of dates and partitions in it.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    left: Left = {}
+    for file in files_below(root, folder):
+        parts = PurePosixPath(file).parent.parts
+        while parts and PART.fullmatch(parts[-1]):
+            parts = parts[:-1]
+        if parts:
+            found["/".join(parts)].append(file)
+        else:
+            left[file] = "lies in no folder of its own: put it into a folder SOURCE/TABLE"
+    left |= _joined(found)
+    left |= _days_in_front(found)
+    return found, left
+
+
+def _joined(found: dict[str, list[str]]) -> Left:
+    """A folder within a table's folder: a partition of a parallel load, or another table."""
+    left: Left = {}
+    for inner in sorted(found, reverse=True):
+        outer = next((str(up) for up in PurePosixPath(inner).parents if str(up) in found), None)
+        if outer is None:
+            continue
+        if all(is_dms(file) for file in found[outer]) and all(
+            is_dms(file, changes=False) for file in found[inner]
+        ):
+            found[outer] = sorted([*found[outer], *found.pop(inner)])
+        else:
+            left[outer] = (
+                f"has files of its own and folders of tables, such as {inner}: "
+                "put the files into a folder of their own"
+            )
+    for outer in left:
+        del found[outer]
+    return left
+
+
+def is_dms(file: str, *, changes: bool = True) -> bool:
+    """Whether a file has a name that AWS DMS gives to load files, or, with `changes`, any."""
+    name = PurePosixPath(file).name
+    return bool(DMS_LOAD.match(name) or (changes and DMS_CHANGES.match(name)))
+
+
+def _days_in_front(found: dict[str, list[str]]) -> Left:
+    """Tables below a folder for each day: landing reads a table from one folder."""
+    left: Left = {}
+    places: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for folder in found:
+        parts = PurePosixPath(folder).parts
+        places[tuple(part for part in parts if not PART.fullmatch(part))].append(folder)
+    for same in places.values():
+        if len(same) > 1 and all(_YEAR.search(folder) for folder in same):
+            left[same[0]] = (
+                f"holds a part of a table, as do {len(same) - 1} more folders: the day must stand "
+                "below the table's folder, not above"
+            )
+            for folder in same:
+                del found[folder]
+    return left

@@ -1,0 +1,197 @@
+"""A table as its files show it: columns, key, and what a person must decide."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tidemark.feeds import RESERVED
+from tidemark.readers.records import declared_names, safe_name
+from tidemark.scaffold import sampling
+from tidemark.scaffold.sampling import Column, Sample, UnreadableSampleError
+
+# How many files of each kind are looked into: the first, the middle one, the last.
+_LOOKED_INTO = 3
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NAME_LIKE = re.compile(r"[^\W\d][\w $#.()/%-]*")
+_IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman"}
+
+
+@dataclass
+class Table:
+    """A table as its files show it.
+
+    `todos` are decisions without which it cannot run, `hints` are for who reads the YAML.
+    """
+
+    path: str
+    files: int
+    format: str = "extract"
+    columns: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    key: str | list[str] | None = None
+    todos: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+    origin: tuple[str, ...] = ()
+    folder: str = ""
+    source: str = ""
+    table: str = ""
+
+    @property
+    def name(self) -> str:
+        """`source.table`, as it is declared."""
+        return f"{self.source}.{self.table}"
+
+    @property
+    def feed(self) -> dict[str, Any]:
+        """The settings of `config.meta.feed`."""
+        settings = dict(self.settings)
+        if settings.get("source_table") == self.name:
+            del settings["source_table"]
+        return {"format": self.format, "path": self.path, "key": self.key or [], **settings}
+
+
+class NoTableError(Exception):
+    """The files of a folder are no table that landing could read; the message says why."""
+
+
+def samples(root: Path, files: Sequence[str]) -> list[Sample]:
+    """The beginnings of the first, the middle and the last file that can be read."""
+    picked = {0, len(files) // 2, len(files) - 1} if files else set()
+    found, reasons = [], []
+    for at in sorted(picked)[:_LOOKED_INTO]:
+        try:
+            found.append(sampling.read(root / files[at]))
+        except UnreadableSampleError as error:
+            reasons.append(f"{files[at]}: {error}")
+    if files and not found:
+        raise NoTableError(f"no sample can be read: {'; '.join(reasons)}")
+    return found
+
+
+def check_texts(table: Table) -> None:
+    """dbt renders the texts of YAML files as Jinja: a name that looks so cannot be declared."""
+    texts = [table.path, *(str(value) for value in table.settings.values())]
+    if any(mark in text for text in texts for mark in ("{{", "{%", "{#")):
+        raise NoTableError("its name holds {{, {% or {#, which dbt takes for Jinja: rename it")
+    if any(not character.isprintable() for text in texts for character in text.replace("\t", "")):
+        raise NoTableError("its name holds characters that are not printable: rename it")
+
+
+def set_columns(table: Table, found: Mapping[str, Sequence[Column]]) -> dict[str, str]:
+    """Declare the columns under names that dbt and landing can have; gives them by file's name."""
+    names = [name for name in found if name]
+    wanted: dict[str, str] = {}
+    for name in names:
+        plain = name if _NAME.fullmatch(name) else safe_name(name).lstrip("_")
+        taken = {other.lower() for other in (*wanted.values(), *RESERVED)}
+        if _NAME.fullmatch(plain) and plain.lower() not in taken:
+            wanted[name] = plain
+    # Landing must find each under the name that is declared.
+    at_place = declared_names(dict(enumerate(names)), list(wanted.values()))
+    declared = {names[at]: name for at, name in at_place.items() if wanted.get(names[at]) == name}
+    declared = {name: declared[name] for name in names if name in declared}
+    table.columns = {name: sampling.spark_type(name, found[of]) for of, name in declared.items()}
+    for of, name in declared.items():
+        odd = sampling.odd_texts(found[of]) if table.columns[name] == "string" else []
+        if odd:
+            table.hints.append(f"{name} is a string for {', '.join(odd)}; the rest are numbers")
+    left = [name for name in names if name not in declared]
+    if left:
+        table.hints.append(
+            f"{', '.join(left)}: no name that can be declared; landing adds it under another"
+        )
+    return declared
+
+
+def find_key(
+    table: Table, declared: Mapping[str, str], values_of: Callable[[str], Sequence[Sequence[Any]]]
+) -> None:
+    """The column `id` or `<table>_id`, if it is never NULL and each of its values stands once.
+
+    `values_of` gives a column's values, in groups of rows of which no two may be of one key. More
+    is not guessed.
+    """
+    for candidate in ["id", *(f"{name}id" for name in _singulars(table.folder))]:
+        for name, column in declared.items():
+            if re.sub(r"[^a-z0-9]", "", name.lower()) == candidate:
+                groups = [group for group in values_of(name) if group]
+                if groups and all(_are_unique(group) for group in groups):
+                    table.key = column
+                    return
+
+
+def _are_unique(values: Sequence[Any]) -> bool:
+    if any(value in (None, "") or isinstance(value, list | dict) for value in values):
+        return False
+    return len(set(values)) == len(values)
+
+
+def _singulars(name: str) -> list[str]:
+    """A table's name and what may be its singular, without marks between the words."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    last = re.split(r"[^a-z0-9]", name.lower())[-1]
+    found = [plain]
+    if last in _IRREGULAR:
+        found.append(plain.removesuffix(last) + _IRREGULAR[last])
+    for ending, singular in (("ies", "y"), ("es", ""), ("s", "")):
+        if plain.endswith(ending) and len(plain) > len(ending) + 1:
+            found.append(plain.removesuffix(ending) + singular)
+    return found
+
+
+def first_text(column: Column) -> str:
+    """The first value of a CSV file's column, which may be its name."""
+    return str(column.values[0] or "").strip() if column.values else ""
+
+
+def looks_like_header(columns: Sequence[Column], *, expected: bool = False) -> bool:
+    """Whether a CSV file's first record is its column names.
+
+    They must differ, most must look like names, and below one that does must stand what looks
+    otherwise: numbers, dates. Where a header is `expected`, it is enough if all look like names.
+    """
+    names = [first_text(column) for column in columns]
+    if len(set(names)) < len(names):
+        return False
+    types = {sampling.type_of_texts([name]) for name in names if name}
+    # A year may be a name; no date, no price is.
+    if types - {"string", "bigint"}:
+        return False
+    like_names = [bool(_NAME_LIKE.fullmatch(name)) for name in names]
+    if expected and names and all(like_names):
+        return True
+    below = [{value for value in column.values[1:] if value} for column in columns]
+    return 2 * sum(like_names) >= len(names) and any(
+        is_name and values and sampling.type_of_texts(values) != "string"
+        for is_name, values in zip(like_names, below, strict=True)
+    )
+
+
+def one_spelling(names: Sequence[str], known: dict[str, str]) -> list[str]:
+    """The names of a file's columns as files before it spell them, in other letter case perhaps.
+
+    `known` are those spellings by lower case; it learns new ones. Twins in one file stay two.
+    """
+    return [
+        name if known.get(name.lower()) in names else known.setdefault(name.lower(), name)
+        for name in names
+    ]
+
+
+def set_encoding(table: Table, samples: Iterable[Sample]) -> None:
+    """`encoding`, where the text of a file is not UTF-8."""
+    odd = {sample.encoding for sample in samples} - {"utf-8"}
+    if "utf-16" in odd:
+        table.settings["encoding"] = "utf-16"
+    elif odd:
+        table.todos.append("its text is not UTF-8: name its encoding, such as encoding: latin-1")
+
+
+def by_place(table: Table, width: int) -> list[str]:
+    """Names for the columns of files without names: they are for a person to change."""
+    table.todos.append(
+        f"its files have no header: give the {width} columns their names and types, in this order"
+    )
+    return [f"column_{at}" for at in range(1, width + 1)]

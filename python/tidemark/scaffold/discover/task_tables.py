@@ -1,0 +1,329 @@
+"""The tables that an AWS DMS task writes: what the task says, and what samples of its files add."""
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+from pyarrow import fs
+
+from tidemark import s3
+from tidemark.errors import ConfigError
+from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, SIDE
+from tidemark.readers.records import safe_name
+from tidemark.scaffold import discover
+from tidemark.scaffold.discover import NoTableError, Survey, Table, dms_hints
+from tidemark.scaffold.discover.dms_task import Task
+from tidemark.scaffold.discover.folders import is_dms
+from tidemark.scaffold.discover.table import check_texts
+from tidemark.scaffold.sampling import TEXT_BYTES
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# Of a text file more is not looked at; packed texts are smaller still.
+_COPIED_BYTES = 4 * TEXT_BYTES
+
+
+class _Landing(Protocol):
+    """The landing folder, as far as it is looked into."""
+
+    # What stands before schema and table in the paths below it.
+    below: str
+
+    def folders(self) -> list[tuple[str, str]]:
+        """The folders of schemas and tables that are there."""
+
+    def files(self, folder: str) -> list[str]:
+        """The data files below a folder."""
+
+    def samples(self, files: Sequence[str]) -> Any:
+        """A context with a local folder that has some of these files."""
+
+
+def landing_of(task: Task, place: str) -> _Landing:
+    """The landing folder at a place, a local folder or a URI, into which the task writes.
+
+    A local one stands for the bucket, or if it does not have the task's folder, for that folder.
+    Raises ConfigError when the task writes elsewhere.
+    """
+    bucket, folder = task.place()
+    if "://" not in place:
+        root = Path(place)
+        return _Local(root, folder if folder and (root / folder).is_dir() else "")
+    written = f"{bucket}/{folder}" if folder else bucket
+    scheme, _, top = place.partition("://")
+    if scheme not in ("s3", "s3a", "s3n") or not f"{written}/".startswith(f"{top}/"):
+        raise ConfigError(
+            f"The task {task.name} writes to s3://{written}, which is not below TIDEMARK_LANDING, "
+            f"{place}: set TIDEMARK_LANDING=s3a://{written}"
+        )
+    return _OnS3(top, written[len(top) :].strip("/"))
+
+
+def survey(task: Task, place: str, declared: Mapping[str, str]) -> Survey:
+    """Every table that a task writes; they have no names yet.
+
+    `declared` maps the paths of declared feeds to their names: they are not looked at.
+    Raises ConfigError when nothing tells which tables there are.
+    """
+    landing = landing_of(task, place)
+    found = Survey()
+    for schema, table in tables(task, landing, found.left):
+        path = path_of(task, landing, schema, table)
+        owner = next((name for own, name in declared.items() if discover.overlap(path, own)), None)
+        if owner:
+            found.declared[path] = owner
+            continue
+        if any(other.path == path for other in found.tables):
+            found.left[f"{schema}.{table}"] = (
+                f"the rules put it into {path}, where another table is, which AWS DMS does not "
+                "support"
+            )
+            continue
+        try:
+            found.tables.append(_table(task, landing, schema, table, path))
+        except NoTableError as error:
+            found.left[path] = str(error)
+    return found
+
+
+def path_of(task: Task, landing: _Landing, schema: str, table: str) -> str:
+    """Where the task writes a table of the source, below the landing folder."""
+    return "/".join(part for part in (landing.below, *task.folder(schema, table)) if part)
+
+
+def tables(task: Task, landing: _Landing, left: dict[str, str]) -> list[tuple[str, str]]:
+    """The (schema, table) of the source that the task takes; `left` learns what is none."""
+    named = task.named()
+    if task.known:
+        for each in named:
+            if each not in task.known:
+                left[".".join(each)] = "a rule names it, but the task's statistics lack it"
+        found = [each for each in task.known if task.selects(*each)]
+        for each in sorted(set(task.known) - set(found)):
+            left[".".join(each)] = "the task's statistics have it, but no rule here selects it"
+    else:
+        found = named
+        if task.has_wildcards:
+            folders = {folder: task.of_folder(folder) for folder in landing.folders()}
+            found = sorted({*named, *(each for each in folders.values() if each)})
+            schemas = {task.folder(*each)[0] for each in found}
+            for folder, table in folders.items():
+                if table is None and folder[0] in schemas:
+                    left["/".join(folder)] = "no table that the rules take would stand there"
+            if not found:
+                raise ConfigError(
+                    f"The rules of {task.name} have wildcards, and nothing says which tables there "
+                    "are: start the task and use --dms-task, or let its files arrive below "
+                    "TIDEMARK_LANDING first."
+                )
+    for each in list(found):
+        if any(part in ("", ".", "..") for part in task.folder(*each)):
+            left[".".join(each)] = "its name is none of a folder: rename it by a rule"
+            found.remove(each)
+    return found
+
+
+# --- one table ------------------------------------------------------------------------------------
+
+
+def _table(task: Task, landing: _Landing, schema: str, table: str, path: str) -> Table:
+    files = landing.files(path)
+    place = PurePosixPath(path)
+    found = Table(path, 0, "dms", folder=place.name, origin=place.parent.parts)
+    if files:
+        dialect = task.dialect(schema, table)
+        with landing.samples(files) as (root, some):
+            found = discover.table_of(root, path, some, wanted="dms", known=dialect)
+        found.files = len(files)
+        found.hints = [hint for hint in found.hints if "have names that" not in hint]
+        foreign = sum(not is_dms(file) for file in files)
+        if foreign:
+            found.hints.insert(0, f"{foreign} of its files have names that AWS DMS does not write")
+    _set_feed(task, landing, schema, table, found, has_changes=any(map(_is_change, files)))
+    if not files:
+        _set_columns_without_files(task, schema, table, found)
+        found.todos += task.doubts(schema, table)
+    else:
+        found.hints += task.doubts(schema, table)
+    added = task.added(schema, table)
+    if added and not task.has_names:
+        found.hints.append(f"columns that rules add stand last in its files: {', '.join(added)}")
+    _set_sequence(task, schema, table, found)
+    _set_key(task, schema, table, found)
+    found.hints += dms_hints.of(task, schema, table)
+    check_texts(found)
+    return found
+
+
+def _set_feed(
+    task: Task, landing: _Landing, schema: str, table: str, found: Table, *, has_changes: bool
+) -> None:
+    """What the task says goes before what samples suggest."""
+    sampled = found.settings
+    found.settings = task.feed(schema, table)
+    for name in ("encoding", "sequence"):
+        if name in sampled:
+            found.settings[name] = sampled[name]
+    if task.has_transactions:
+        parts = (landing.below, str(task.target["CdcPath"]).strip("/"))
+        found.settings["transactions_path"] = "/".join(part for part in parts if part)
+        found.settings["source_table"] = ".".join(task.folder(schema, table))
+    elif task.is_op_doubtful and has_changes:
+        if "op_in_changes" in sampled:
+            found.settings["op_in_changes"] = sampled["op_in_changes"]
+    elif task.is_op_doubtful and task.has_names:
+        # By its name Op is found where it is.
+        found.settings["op_in_changes"] = False
+    elif task.is_op_doubtful:
+        found.todos.append(
+            "CdcInsertsAndUpdates without IncludeOpForFullLoad: AWS's words differ on whether "
+            "change files have Op; look into one, and set op_in_changes: false if it has none"
+        )
+
+
+def _set_columns_without_files(task: Task, schema: str, table: str, found: Table) -> None:
+    known = {task.column(schema, table, name): "string" for name in task.key(schema, table)}
+    known |= task.added(schema, table)
+    if task.has_names:
+        found.columns = {name: kind for name, kind in known.items() if _NAME.fullmatch(name)}
+        order = ""
+    else:
+        order = ", in their order"
+    if found.columns:
+        order = f" besides those that the rules name{order}"
+    found.todos.append(f"no files yet: list its columns with their types{order}")
+
+
+def _set_sequence(task: Task, schema: str, table: str, found: Table) -> None:
+    column = _declared(task.sequence(schema, table) or "", found)
+    if column:
+        found.columns[column] = "string"
+        found.settings["sequence"] = column
+
+
+def _set_key(task: Task, schema: str, table: str, found: Table) -> None:
+    said = task.key(schema, table)
+    if not said:
+        if not found.key:
+            found.hints.append(
+                "AWS DMS tells the key only where a define-primary-key rule has it: see the source"
+            )
+        return
+    columns = [
+        _declared(name, found) or _declared(task.column(schema, table, name), found)
+        for name in said
+    ]
+    if all(columns):
+        names = [name for name in columns if name]
+        found.key = names[0] if len(names) == 1 else names
+    else:
+        found.key = None
+        found.hints.append(f"a define-primary-key rule says that its key is {', '.join(said)}")
+
+
+def _declared(name: str, found: Table) -> str | None:
+    """The name under which a column of the files is declared."""
+    for alike in (str, str.lower, safe_name):
+        for column in found.columns:
+            if name and alike(column) == alike(name):
+                return column
+    return None
+
+
+def _is_change(file: str) -> bool:
+    return bool(DMS_CHANGES.match(PurePosixPath(file).name))
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+class _Local:
+    def __init__(self, root: Path, below: str) -> None:
+        self.root, self.below = root, below
+
+    def folders(self) -> list[tuple[str, str]]:
+        return [
+            (table.parent.name, table.name)
+            for table in sorted((self.root / self.below).glob("*/*"))
+            if table.is_dir() and not _is_aside(table.parent.name, table.name)
+        ]
+
+    def files(self, folder: str) -> list[str]:
+        return discover.files_of(self.root, folder) if (self.root / folder).is_dir() else []
+
+    @contextmanager
+    def samples(self, files: Sequence[str]) -> Iterator[tuple[Path, Sequence[str]]]:
+        yield self.root, files
+
+
+class _OnS3:
+    def __init__(self, top: str, below: str) -> None:
+        self.top, self.below = top, below
+        self._client = s3.client()
+
+    def folders(self) -> list[tuple[str, str]]:
+        top = f"{self.top}/{self.below}".rstrip("/")
+        schemas = [each for each in self._listed(top) if each.type == fs.FileType.Directory]
+        return [
+            (schema.base_name, table.base_name)
+            for schema in schemas
+            for table in self._listed(schema.path)
+            if table.type == fs.FileType.Directory
+            and not _is_aside(schema.base_name, table.base_name)
+        ]
+
+    def files(self, folder: str) -> list[str]:
+        found = (
+            each.path.removeprefix(f"{self.top}/")
+            for each in self._listed(f"{self.top}/{folder}", recursive=True)
+            if each.type == fs.FileType.File
+        )
+        return sorted(
+            file for file in found if not _is_aside(*PurePosixPath(file[len(folder) :]).parts)
+        )
+
+    @contextmanager
+    def samples(self, files: Sequence[str]) -> Iterator[tuple[Path, Sequence[str]]]:
+        """Copies of the beginnings of the first, middle and last file of each kind."""
+        loads = [file for file in files if DMS_LOAD.match(PurePosixPath(file).name)]
+        changes = [file for file in files if _is_change(file)]
+        some = [
+            kind[at]
+            for kind in (loads, changes)
+            if kind
+            for at in sorted({0, len(kind) // 2, len(kind) - 1})
+        ]
+        with tempfile.TemporaryDirectory(prefix="tidemark-samples-") as folder:
+            for file in some:
+                self._copy(file, Path(folder, file))
+            yield Path(folder), some
+
+    def _copy(self, file: str, to: Path) -> None:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            _reaching(f"{self.top}/{file}"),
+            self._client.open_input_file(f"{self.top}/{file}") as source,
+        ):
+            # Parquet has its columns at the end.
+            is_text = ".parquet" not in to.name.lower()
+            to.write_bytes(source.read(_COPIED_BYTES) if is_text else source.read())
+
+    def _listed(self, place: str, *, recursive: bool = False) -> Iterable[fs.FileInfo]:
+        with _reaching(place):
+            selector = fs.FileSelector(place, allow_not_found=True, recursive=recursive)
+            return list(self._client.get_file_info(selector))
+
+
+@contextmanager
+def _reaching(place: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        text = re.sub(r"\s+", " ", str(error))
+        raise ConfigError(f"s3a://{place} cannot be read: {s3.why(text) or text}.") from error
+
+
+def _is_aside(*parts: str) -> bool:
+    return any(SIDE.search(part) or part == ".." for part in parts if part != "/")

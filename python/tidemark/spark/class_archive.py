@@ -1,0 +1,140 @@
+"""Spark's classes as Java has them once they are loaded, in a file that each start maps.
+
+Without it every start reads, checks and links some twenty thousand classes. `make setup` makes
+it; a session that finds none, or one that Java refuses, starts as it would without, only slower.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tidemark import paths
+from tidemark.spark import jars, java
+
+_SECONDS = 300
+# Why Java does not take an archive belongs in Spark's log: on standard output are rows.
+_TELL_STDERR = "-Xlog:disable -Xlog:all=warning:stderr"
+
+
+def file(locks: Iterable[Path]) -> Path:
+    """Where the archive for Spark with the jars of these lock files belongs: in the jar cache.
+
+    Java takes it for just these files and this Java, so its name has a digest of them.
+    """
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    more = jars.installed_jars(locks)
+    found = [(str(jar), jar.stat()) for jar in [*more, *sorted((home / "jars").glob("*.jar"))]]
+    state = [java.version(), *((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)]
+    place = [home, *(jar.name for jar in more)]
+    return paths.jar_dir() / f"classes-{_digest(place)}-{_digest(state)}.jsa"
+
+
+def _digest(parts: Iterable[object]) -> str:
+    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:12]
+
+
+def java_options() -> str:
+    """What Java is told to use the session's archive; '' when there is none."""
+    archive = file(jars.session_locks())
+    return f'"-XX:SharedArchiveFile={archive}" {_TELL_STDERR}' if archive.exists() else ""
+
+
+def make(locks: Iterable[Path]) -> None:
+    """Make the archive unless it is there, by starting Spark once; says so when it cannot."""
+    locks = list(locks)
+    archive = file(locks)
+    if archive.exists():
+        return
+    print(f"Preparing Spark's classes in {archive.parent} (half a minute, once)", file=sys.stderr)
+    on_s3 = any(lock.name == jars.S3_LOCK for lock in locks)
+    try:
+        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
+            made = Path(scratch, "made.jsa")
+            environment = {
+                **os.environ,
+                "TIDEMARK_JARS": str(paths.jar_dir()),
+                "TIDEMARK_LAKE": f"{scratch}/lake",
+                "TIDEMARK_WAREHOUSE": "",
+                # It decides which jars the session has; nothing is there.
+                "TIDEMARK_LANDING": "s3a://none" if on_s3 else f"{scratch}/landing",
+                "SPARK_SUBMIT_OPTS": f'"-XX:ArchiveClassesAtExit={made}"',
+            }
+            # The pipes are Java's, too: its end is waited for.
+            done = subprocess.run(
+                [sys.executable, "-m", "tidemark.spark.class_archive"],
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
+            if not made.exists():
+                said = (done.stderr or done.stdout).strip().splitlines()
+                raise OSError(said[-1] if said else "Java wrote nothing")
+            # What was made for the same jars before they or Java changed.
+            for old in archive.parent.glob(f"{archive.name.rpartition('-')[0]}-*"):
+                old.unlink()
+            made.replace(archive)
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"They could not be prepared; Spark starts more slowly: {error}", file=sys.stderr)
+
+
+def _train() -> None:
+    """Load what a run loads: land a few rows, then merge, read and describe tables."""
+    from tidemark import storage
+    from tidemark.feeds import Column, Feed
+    from tidemark.ingest import landing
+    from tidemark.spark import session
+
+    folder = paths.lake_dir() / "files"
+    (folder / "t").mkdir(parents=True)
+    (folder / "t" / "LOAD00000001.csv").write_text("1,2024-01-01,a,1\n2,2024-01-01,b,1\n")
+    columns = (Column("id", "bigint"), Column("at", "date"), Column("name", "string"))
+    feed = Feed(
+        *("training", "t", "log_training", "here", "dms", "t", ("id",)),
+        columns=(*columns, Column("seq", "bigint")),
+        sequence=("seq",),
+    )
+    for name in ("LOAD00000002.csv", "20240102-000000000.csv"):
+        landing.land(session.get(), [feed], storage.at(str(folder)), run_id="training")
+        row = "I,3,2024-01-02,c,2\n" if name[0] == "2" else "4,2024-01-02,d,1\n"
+        (folder / "t" / name).write_text(row)
+    spark = session.fresh()
+    latest = """
+        select id, max_by(name, seq) as name, max(at) as at, count(*) as n from (
+            select
+                *,
+                row_number() over (partition by id order by seq desc) as nth,
+                lead(seq) over (partition by id order by seq) as next_one
+            from log_training.t
+            where name is not null and not exists (select 1 from tidemark.dead_letter where false)
+        ) as numbered
+        where nth = 1
+        group by id"""
+    for statement in (
+        "create schema if not exists training",
+        f"create or replace table training.t using delta as {latest}",
+        f"create or replace temporary view changes as {latest}",
+        "merge into training.t as t using changes as c on t.id = c.id "
+        "when matched and c.id = 1 then delete when matched then update set * "
+        "when not matched then insert *",
+        "select count(*), to_json(collect_list(struct(*))) from training.t as t "
+        "left join changes using (id)",
+        "show table extended in training like '*'",
+        "describe extended training.t",
+        "describe history training.t",
+        "alter table training.t add column more string comment 'c'",
+        "select distinct id, md5(concat(name, at)) from training.t order by id",
+    ):
+        spark.sql(statement).collect()
+
+
+if __name__ == "__main__":
+    _train()

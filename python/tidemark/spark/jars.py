@@ -1,0 +1,165 @@
+"""Jars beside PySpark's: fetched once with the Ivy it carries, checked, then only looked up.
+
+`python -m tidemark.spark.jars` fetches what the session needs into the cache: what jars.lock
+names, and jars-s3.lock too when files or tables are on S3 or `s3` is an argument. It then makes
+what lets Spark start faster with them (class_archive.py). `tidemark thrift start` fetches what
+jars-thrift.lock names. The installed PySpark decides whose lock files they are (spark_line.py).
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from tidemark import paths, s3
+from tidemark.errors import SetupError, TidemarkError
+from tidemark.spark import java, spark_line
+
+MIRROR_VARIABLE = "TIDEMARK_MAVEN_MIRROR"
+S3_LOCK = "jars-s3.lock"
+THRIFT_LOCK = "jars-thrift.lock"
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One line of a lock file."""
+
+    lock: str
+    sha256: str
+    group: str
+    artifact: str
+    version: str
+
+    @property
+    def file_name(self) -> str:
+        """The file's name in the cache."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def session_locks() -> list[Path]:
+    """The lock files of the session's jars; files or tables at s3a:// need more of them."""
+    names = ["jars.lock"]
+    if s3.is_used():
+        names.append(S3_LOCK)
+    return [spark_line.lock_folder() / name for name in names]
+
+
+def locked_jars(locks: Iterable[Path]) -> list[Jar]:
+    """The jars that the lock files name, in their order."""
+    return [
+        Jar(lock.name, sha256, *coordinate.split(":"))
+        for lock in locks
+        for line in lock.read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+        for sha256, coordinate in [line.split()]
+    ]
+
+
+def installed_jars(locks: Iterable[Path] | None = None) -> list[Path]:
+    """The cached files of the session's jars, or of these lock files', for a class path.
+
+    No network, no checksum: that was at install. Raises SetupError when one is missing.
+    """
+    files = [paths.jar_dir() / jar.file_name for jar in locked_jars(locks or session_locks())]
+    missing = [file.name for file in files if not file.exists()]
+    if missing:
+        raise SetupError(
+            f"Not in the jar cache {paths.jar_dir()}: {', '.join(missing)}. Run `make setup`."
+        )
+    return files
+
+
+def require_java() -> str:
+    """The `java` to run. Raises SetupError, in one sentence, when there is none that will do."""
+    problem = java.problem()
+    if problem:
+        raise SetupError(problem)
+    return str(java.command())
+
+
+def _ivy_xml(jars: list[Jar]) -> str:
+    dependencies = "".join(
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
+        f'rev={quoteattr(jar.version)} transitive="false" conf="default->master"/>'
+        for jar in jars
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="tidemark" module="jars"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+
+
+def _mirror_settings(root: str) -> str:
+    return (
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers>'
+        f'<ibiblio name="mirror" m2compatible="true" root={quoteattr(root)}/>'
+        "</resolvers></ivysettings>"
+    )
+
+
+def install(locks: Iterable[Path] | None = None) -> list[Path]:
+    """Fetch what the cache lacks of the session's jars, or of these lock files'.
+
+    Every file that enters the cache has its checksum. The repository is Maven Central as Ivy
+    knows it, or TIDEMARK_MAVEN_MIRROR.
+    """
+    import pyspark
+
+    java_command = require_java()
+    cache = paths.jar_dir()
+    locks = list(locks or session_locks())
+    missing = [jar for jar in locked_jars(locks) if not (cache / jar.file_name).exists()]
+    if not missing:
+        return installed_jars(locks)
+    print(f"Fetching {len(missing)} jars into {cache}", file=sys.stderr)
+    cache.mkdir(parents=True, exist_ok=True)
+    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        work = Path(scratch)
+        (work / "ivy.xml").write_text(_ivy_xml(missing))
+        command = [java_command, "-jar", str(ivy), "-ivy", str(work / "ivy.xml")]
+        command += ["-cache", str(work / "ivy-cache")]
+        command += ["-retrieve", str(work / "[artifact]-[revision].[ext]")]
+        mirror = os.environ.get(MIRROR_VARIABLE)
+        if mirror:
+            (work / "settings.xml").write_text(_mirror_settings(mirror))
+            command += ["-settings", str(work / "settings.xml")]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        for jar in missing:
+            _admit(work / jar.file_name, cache / jar.file_name, jar, answer.stdout)
+    return installed_jars(locks)
+
+
+def _admit(fetched: Path, target: Path, jar: Jar, log: str) -> None:
+    if not fetched.exists():
+        tail = "\n".join(log.splitlines()[-12:])
+        raise SetupError(
+            f"Could not fetch {jar.file_name}. Is Maven Central reachable? "
+            f"A mirror can be named in {MIRROR_VARIABLE}. Ivy said:\n{tail}"
+        )
+    found = hashlib.sha256(fetched.read_bytes()).hexdigest()
+    if found != jar.sha256:
+        raise SetupError(
+            f"{jar.file_name} has the checksum {found}, but {jar.lock} says {jar.sha256}: "
+            "it is not used. Check the mirror."
+        )
+    fetched.replace(target)
+
+
+if __name__ == "__main__":
+    from tidemark.spark import class_archive
+
+    try:
+        wanted = session_locks()
+        if sys.argv[1:] == ["s3"] and not s3.is_used():
+            wanted.append(wanted[0].with_name(S3_LOCK))
+        install(wanted)
+        class_archive.make(wanted)
+    except TidemarkError as error:
+        sys.exit(f"tidemark: {error}")

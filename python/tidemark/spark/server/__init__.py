@@ -1,0 +1,344 @@
+"""`tidemark thrift`: a Spark Thrift Server with Spark Connect over this lake, on this machine.
+
+Two processes, both on loopback: Hive's metastore, which holds the lake's lock, and one Spark
+that answers Thrift (SQL, for dbt and BI tools) and Connect (DataFrames, for landing and Python
+models). All of it is in PySpark's own jars; the three Java sources beside this file are compiled
+at the start by the Janino that Spark brings.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tidemark import paths
+from tidemark.errors import ConfigError, SetupError
+from tidemark.spark import jars, lock, session, spark_line
+
+USER_VARIABLE = "TIDEMARK_THRIFT_USER"
+DEFAULT_USER = "tidemark"
+_HERE = Path(__file__).parent
+_ROUNDS = 100_000  # as in PasswordFile.java
+_START_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the three services listen, on loopback."""
+
+    thrift: int = 10000
+    connect: int = 15002
+    metastore: int = 9083
+
+
+@dataclass(frozen=True)
+class Server:
+    """What `start` has started, as the lake's file `server/server.json` has it."""
+
+    ports: Ports
+    processes: Mapping[str, int]
+
+    @property
+    def dead(self) -> list[str]:
+        """The names of its processes that are gone."""
+        return [name for name, process in self.processes.items() if not _is_ours(process)]
+
+
+def start(
+    ports: Ports, master: str = "", *, say: Callable[[str], None] = print, more: Sequence[str] = ()
+) -> Server:
+    """Start both processes and wait until they answer; a server that runs already is given back.
+
+    `master` is Spark's (default: the one of spark-defaults.conf), `more` are further settings of
+    Spark, as key=value. The password comes from DBT_ENV_SECRET_TIDEMARK_PASSWORD.
+    Raises ConfigError without a password, LakeBusyError while another process has the lake,
+    SetupError when a port is taken or a process does not come up, with the end of its log.
+    """
+    there = running()
+    if there and not there.dead:
+        say(f"It is running already. {_addresses(there.ports)}")
+        return there
+    if there:
+        stop(say=say)
+    if spark_line.name() != "4.1":
+        raise SetupError(
+            f"PySpark {spark_line.name()} lacks Spark Connect's server: start yours, or use the "
+            "environment of Spark 4.1."
+        )
+    password = os.environ.get(session.PASSWORD_VARIABLE)
+    if not password:
+        raise ConfigError(
+            f"The server lets nobody in without a password: set {session.PASSWORD_VARIABLE}, here "
+            "and where dbt runs."
+        )
+    jars.require_java()
+    class_path = [
+        *jars.installed_jars(),
+        *jars.install([spark_line.lock_folder() / jars.THRIFT_LOCK]),
+    ]
+    for name, port in asdict(ports).items():
+        _require_free(name, port)
+    lock_file = lock.hold(paths.lake_dir())
+    spark_line.claim(paths.lake_dir())
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_password(folder / "password", password)
+    say("Starting the metastore and Spark: about half a minute.")
+    server = Server(ports, {})
+    try:
+        metastore = _metastore_command(ports.metastore)
+        server = _with(server, "metastore", metastore, {}, lock_file)
+        _wait(server.processes["metastore"], ports.metastore, folder / "metastore.log")
+        spark = _spark_command(ports, master, class_path, folder / "password", more)
+        secret = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": password}
+        server = _with(server, "spark", spark, secret, lock_file)
+        lock.hand_over(paths.lake_dir(), server.processes["spark"], "tidemark thrift start")
+        for port in (ports.thrift, ports.connect):
+            _wait(server.processes["spark"], port, folder / "spark.log")
+    except BaseException:
+        _end(server.processes)
+        _state().unlink(missing_ok=True)
+        raise
+    say(_addresses(ports))
+    return server
+
+
+def stop(*, say: Callable[[str], None] = print) -> None:
+    """End what `start` has started."""
+    server = running()
+    if server is None:
+        say("No server is running on this lake.")
+        return
+    _end(server.processes)
+    _state().unlink()
+    say("Stopped.")
+
+
+def status(*, say: Callable[[str], None] = print) -> bool:
+    """Say whether the server runs, and where; gives whether it does."""
+    server = running()
+    if server is None:
+        say("No server is running on this lake.")
+        return False
+    if server.dead:
+        say(
+            f"The server's process {' and '.join(server.dead)} is gone; {_folder()} has its log. "
+            "`tidemark thrift start` starts it anew."
+        )
+        return False
+    say(f"The server is running. {_addresses(server.ports)}")
+    return True
+
+
+def running() -> Server | None:
+    """What `start` has started on this lake and `stop` has not ended."""
+    if not _state().exists():
+        return None
+    kept = json.loads(_state().read_text())
+    return Server(Ports(**kept["ports"]), kept["processes"])
+
+
+def is_connected() -> bool:
+    """Whether the target's Spark is the server that runs on this lake."""
+    server = running()
+    ours = f"sc://localhost:{server.ports.connect}" if server and not server.dead else ""
+    return bool(ours) and session.connect_url().rstrip("/") == ours
+
+
+def _folder() -> Path:
+    return paths.lake_dir() / "server"
+
+
+def _state() -> Path:
+    return _folder() / "server.json"
+
+
+def _addresses(ports: Ports) -> str:
+    user = os.environ.get(USER_VARIABLE, DEFAULT_USER)
+    return (
+        f"Thrift: localhost:{ports.thrift}, user {user}. Connect: sc://localhost:{ports.connect}. "
+        f"Metastore: thrift://localhost:{ports.metastore}. Logs: {_folder()}"
+    )
+
+
+def _write_password(file: Path, password: str) -> None:
+    salt = secrets.token_bytes(16)
+    key = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ROUNDS)
+    user = os.environ.get(USER_VARIABLE, DEFAULT_USER)
+    lines = [user, base64.b64encode(salt).decode(), base64.b64encode(key).decode()]
+    file.touch(mode=0o600)
+    file.write_text("\n".join(lines))
+
+
+def _metastore_command(port: int) -> list[str]:
+    lake = paths.lake_dir()
+    settings = {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={lake}/metastore;create=true",
+        "datanucleus.schema.autoCreateAll": "true",
+        # It would refuse a database without a version, such as an embedded Spark makes.
+        "hive.metastore.schema.verification": "false",
+        "hive.metastore.warehouse.dir": paths.warehouse(),
+        # As in spark-defaults.conf, where an embedded metastore reads them.
+        "hive.stats.autogather": "false",
+        "hive.metastore.disallow.incompatible.col.type.changes": "false",
+        # Without it Hive asks for a jar that PySpark does not have.
+        "hive.async.log.enabled": "false",
+        "derby.system.home": str(lake),
+        "derby.stream.error.file": f"{lake}/derby.log",
+        "log4j2.configurationFile": f"file:{session.SETTINGS}/log4j2.properties",
+    }
+    return [
+        *[jars.require_java(), "-cp", f"{session.spark_home()}/jars/*"],
+        *["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+        *[f"-D{name}={value}" for name, value in settings.items()],
+        *["org.codehaus.janino.JavaSourceClassLoader", "-sourcepath", str(_HERE)],
+        *["MetastoreServer", str(port)],
+    ]
+
+
+def _spark_command(
+    ports: Ports, master: str, class_path: Sequence[Path], password: Path, more: Sequence[str]
+) -> list[str]:
+    settings = session.settings()
+    del settings["spark.hadoop.javax.jdo.option.ConnectionURL"]
+    joined = os.pathsep.join(map(str, class_path))
+    settings |= {
+        "spark.app.name": "tidemark thrift",
+        "spark.driver.extraClassPath": joined,
+        "spark.executor.extraClassPath": joined,
+        "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{ports.metastore}",
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(ports.connect),
+        "spark.sql.catalogImplementation": "hive",
+    }
+    settings["spark.driver.extraJavaOptions"] += f" -Dtidemark.password={password}"
+    if master:
+        settings["spark.master"] = master
+    settings |= dict(each.split("=", 1) for each in more)
+    hive = {
+        "hive.server2.thrift.bind.host": "127.0.0.1",
+        "hive.server2.thrift.port": str(ports.thrift),
+        "hive.server2.authentication": "CUSTOM",
+        "hive.server2.custom.authentication.class": "PasswordFile",
+        # Statements run as who started the server, whoever asks.
+        "hive.server2.enable.doAs": "false",
+    }
+    command = [f"{session.spark_home()}/bin/spark-submit"]
+    # An empty file: the defaults of another Spark on this machine are not ours.
+    (password.parent / "spark-defaults.conf").touch()
+    command += ["--properties-file", str(password.parent / "spark-defaults.conf")]
+    command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
+    command += ["--class", "org.codehaus.janino.JavaSourceClassLoader", "spark-internal"]
+    command += ["-sourcepath", str(_HERE), "ThriftServer"]
+    return command + [part for name in hive for part in ("--hiveconf", f"{name}={hive[name]}")]
+
+
+def _with(
+    server: Server, name: str, command: Sequence[str], secret: Mapping[str, str], lock_file: int
+) -> Server:
+    """The server with one more process; it is written down at once, so that `stop` knows it."""
+    process = _spawn(command, _folder() / f"{name}.log", secret, lock_file)
+    server = Server(server.ports, {**server.processes, name: process})
+    _state().write_text(json.dumps(asdict(server)))
+    return server
+
+
+def _spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int) -> int:
+    """Start a process that outlives this one; secrets go by its environment."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != session.PASSWORD_VARIABLE},
+        "SPARK_HOME": session.spark_home(),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+        "PYSPARK_PYTHON": sys.executable,
+        "TZ": "UTC",
+        **secret,
+    }
+    with log.open("w") as output:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            cwd=paths.lake_dir(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            # Its copy of the lock's file keeps the lock for as long as it lives.
+            pass_fds=[lock_file],
+        ).pid
+
+
+def _require_free(name: str, port: int) -> None:
+    if session.answers("localhost", port):
+        option = "--port" if name == "thrift" else f"--{name}-port"
+        raise SetupError(f"Port {port} is taken by another program: choose one with {option}.")
+
+
+def _wait(process: int, port: int, log: Path) -> None:
+    until = time.monotonic() + _START_SECONDS
+    while not session.answers("localhost", port):
+        if not _lives(process) or time.monotonic() > until:
+            lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+            causes = [line for line in lines if line.startswith("Caused by")]
+            raise SetupError(
+                f"The server did not come up; {log} says:\n"
+                + "\n".join([*lines[-5:], *causes[-1:]])
+            )
+        time.sleep(0.2)
+    version = re.search(r"in metastore differs (\S+) from .* version (\S+?)\.? ", log.read_text())
+    if version:
+        raise SetupError(
+            f"The lake's metastore, {paths.lake_dir()}/metastore, has the schema of Hive "
+            f"{version[1]}, and this Spark brings Hive {version[2]}: use the Spark that made it."
+        )
+
+
+def _lives(process: int) -> bool:
+    # A child of this very process that has ended is a zombie until it is asked for.
+    with suppress(ChildProcessError):
+        os.waitpid(process, os.WNOHANG)
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _is_ours(process: int) -> bool:
+    """Whether a process of this number lives, and is this lake's server by its command line."""
+    if not _lives(process):
+        return False
+    told = Path(f"/proc/{process}/cmdline")
+    try:
+        if Path("/proc/self").exists():
+            command = told.read_text()
+        else:
+            ps = ["ps", "-o", "command=", "-p", str(process)]
+            command = subprocess.run(ps, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return False
+    return str(_HERE) in command and f"{paths.lake_dir()}/" in command
+
+
+def _end(processes: Mapping[str, int]) -> None:
+    """Spark first: it asks the metastore until its end."""
+    for process in reversed(list(processes.values())):
+        until = time.monotonic() + 20
+        with suppress(ProcessLookupError):
+            if _is_ours(process):
+                os.kill(process, signal.SIGTERM)
+            while _is_ours(process):
+                if time.monotonic() > until:
+                    os.kill(process, signal.SIGKILL)
+                time.sleep(0.1)
