@@ -33,8 +33,10 @@
         ) -%}
     {%- endif -%}
 
-    {#- dbt-glue cannot land. -#}
-    {%- set failure = adapter.landing_failure(source_name ~ '.' ~ table_name) if target.type == 'spark' -%}
+    {#- dbt-glue cannot land, nor can dbt without Tidemark's Python package. -#}
+    {%- set can_land = adapter.landing_failure is defined -%}
+    {%- set failure = adapter.landing_failure(source_name ~ '.' ~ table_name) if can_land -%}
+    {%- if target.type == 'spark' and not can_land -%}{%- do tidemark._warn_once() -%}{%- endif -%}
     {%- if failure -%}
         {%- do exceptions.raise_compiler_error(
             source_name ~ "." ~ table_name ~ " could not be landed, so it was not built: " ~ failure
@@ -89,6 +91,25 @@
         'has_generations': settings.format == 'dms' and sequence | length > 0,
     }) -%}
 
+{%- endmacro -%}
+
+
+{#
+    Warn of a dbt-spark that Tidemark's Python package does not mend, in one model of a run.
+-#}
+{%- macro _warn_once() -%}
+    {%- set of_feeds = [] -%}
+    {%- for name in selected_resources if 'macro.tidemark.feed' in graph.nodes.get(name, {}).get('depends_on', {}).get('macros', []) -%}
+        {%- do of_feeds.append(name) -%}
+    {%- endfor -%}
+    {%- if model.unique_id == of_feeds | sort | first -%}
+        {%- do exceptions.warn(
+            "dbt runs without Tidemark's Python package. Nothing lands from here; a table that is dropped "
+            ~ "while dbt lists its schema can make dbt rebuild others; a Thrift server gets no settings, "
+            ~ "and a statement is sent again when the connection is lost; seeds and Python models work as "
+            ~ "in stock dbt-spark. To avoid this, pip install tidemark where dbt runs."
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}
 
 

@@ -5,7 +5,7 @@
     SQL: raising here would end the run as if someone had interrupted it.
 #}
 {%- macro give_back_lake() -%}
-    {%- if execute and target.type == 'spark' -%}
+    {%- if execute and adapter.give_back_lake is defined -%}
         {%- set has_built = flags.WHICH in ('build', 'run', 'seed', 'snapshot') -%}
         {%- set nodes = (graph.nodes.values() | list) + (graph.sources.values() | list) -%}
         {%- set told = adapter.give_back_lake(nodes if has_built else none) -%}

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from tidemark.scaffold.discover.dms_task import Task
 
 
+# What a module is part of that Tidemark runs without.
+_EXTRAS = {
+    **dict.fromkeys(("boto3", "botocore"), "aws"),
+    **dict.fromkeys(("pyhive", "TCLIService", "thrift", "grpc", "google", "zstandard"), "thrift"),
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code. An error is one paragraph on standard error."""
     for stream in (sys.stdout, sys.stderr):
@@ -38,6 +45,13 @@ def perform(arguments: Sequence[str] | None = None) -> None:
         if getattr(options, "target", None):
             targets.use(options.target)
         options.run(options)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if not extra:
+            raise
+        raise TidemarkError(
+            f"This needs the package {error.name}: pip install 'tidemark[{extra}]'"
+        ) from error
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise

@@ -72,14 +72,16 @@ def run(domains: Sequence[str] = (), *, all_of_them: bool = False) -> None:
     sources = ", ".join(f"'{tour.domain}'" for tour in chosen)
     _show({"What could not be taken, and why": REJECTED.format(sources=sources)})
     others = " ".join(domain for domain in known if domain not in {tour.domain for tour in chosen})
-    print(
-        "\nWhere to look next\n"
-        + "".join(f'  .venv/bin/tidemark sql "{tour.look_at}"\n' for tour in chosen)
-        + (f"  .venv/bin/tidemark demo      more of them: {others}\n" if others else "")
-        + "  .venv/bin/tidemark docs      every table, column and test, with its lineage\n"
-        "  models/                      the SQL, in the order in which the data flows\n"
-        "  README.md                    add a table of your own in a minute"
-    )
+    command = "tidemark" if shutil.which("tidemark") else ".venv/bin/tidemark"
+    looks = {f'{command} sql "{tour.look_at}"': "" for tour in chosen}
+    if others:
+        looks[f"{command} demo"] = f"more of them: {others}"
+    looks[f"{command} docs"] = "every table, column and test, with its lineage"
+    looks["models/"] = "the SQL, in the order in which the data flows"
+    looks["README.md"] = "add a table of your own in a minute"
+    print("\nWhere to look next")
+    for look, what in looks.items():
+        print(f"  {look:<28} {what}".rstrip())
 
 
 def _day(number: int, those: Iterable[Tour]) -> None:

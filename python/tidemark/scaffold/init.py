@@ -1,17 +1,14 @@
 """`tidemark init`: a new project, or Tidemark in a dbt project that exists."""
 
 import difflib
-import io
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from ruamel.yaml import YAML
-from ruamel.yaml.util import load_yaml_guess_indent
 
 from tidemark.dbt_plugin import packages
 from tidemark.errors import ConfigError
@@ -129,26 +126,33 @@ def _without_expectations(text: str) -> str:
 def changes_into(project: Path) -> dict[Path, tuple[str, str]]:
     """The files that Tidemark needs changed in a dbt project, each as it is and as it would be.
 
-    Empty when the project has all of it. Raises ConfigError when there is no dbt project.
+    Empty when the project has all of it. Only lines are added, or an entry to a list. Raises
+    ConfigError when there is no dbt project, or a file cannot be changed so.
     """
     file = project / "dbt_project.yml"
     if not file.exists():
         raise ConfigError(
             f"There is no dbt_project.yml in {project}. For a new project: tidemark init DIR"
         )
-    named = "dependencies.yml" if (project / "dependencies.yml").exists() else "packages.yml"
-    if (project / "packages.yml").exists():
-        named = "packages.yml"
-    wanted = {
-        file: _changed(file, _with_settings),
-        project / named: _changed(project / named, _with_package),
-        project / ".gitignore": _with_ignored(project / ".gitignore"),
+    in_dependencies = (
+        not (project / "packages.yml").exists() and (project / "dependencies.yml").exists()
+    )
+    packages_file = project / ("dependencies.yml" if in_dependencies else "packages.yml")
+    changed = {
+        file: _with_settings,
+        packages_file: _with_package,
+        project / ".gitignore": _with_ignored,
     }
-    return {
-        place: (before, after)
-        for place, after in wanted.items()
-        if (before := place.read_text() if place.exists() else "") != after
-    }
+    found = {}
+    for place, change in changed.items():
+        before = place.read_text() if place.exists() else ""
+        try:
+            after = change(before)
+        except (yaml.YAMLError, _NoPlaceError) as error:
+            raise ConfigError(f"{place} could not be changed: {error}") from error
+        if after != before:
+            found[place] = (before, after)
+    return found
 
 
 def told(project: Path, changes: Mapping[Path, tuple[str, str]]) -> str:
@@ -192,69 +196,121 @@ def hints(project: Path) -> list[str]:
     ]
 
 
-def _changed(file: Path, change: Callable[[Any], bool]) -> str:
-    """A YAML file with a change; comments and order stay, and without a change every byte."""
-    text = file.read_text() if file.exists() else ""
-    content, indent, offset = load_yaml_guess_indent(text)
-    content = {} if content is None else content
-    if not change(content):
-        return text
-    writer = YAML()
-    writer.preserve_quotes = True
-    writer.width = 4096
-    writer.indent(mapping=indent or 2, sequence=(offset or 0) + 2, offset=offset or 0)
-    written = io.StringIO()
-    writer.dump(content, written)
-    return written.getvalue()
-
-
-def _with_package(content: Any) -> bool:
-    entries = content.setdefault("packages", [])
+def _with_package(text: str) -> str:
+    entries = (yaml.safe_load(text) or {}).get("packages") or []
     if any(each.get("local") == packages.LINK for each in entries):
-        return False
-    entries.append({"local": packages.LINK})
-    return True
+        return text
+    return _added(text, ["packages"], [{"local": packages.LINK}])
 
 
-def _with_settings(content: Any) -> bool:
-    """Add dispatch, hooks and the folders' settings, as a new project has them."""
-    name = content["name"]
-    template = (_TEMPLATE / "dbt_project.yml").read_text().replace(_NAME, name)
-    ours = yaml.safe_load(template)
-    changed = False
-    orders = content.setdefault("dispatch", [])
-    ours_of_dbt = ours["dispatch"][0]
-    of_dbt = next((each for each in orders if each["macro_namespace"] == "dbt"), None)
-    if of_dbt is None:
-        orders.append(ours_of_dbt)
-        changed = True
-    elif "tidemark" not in of_dbt["search_order"]:
-        order = of_dbt["search_order"]
-        order.insert(order.index("dbt") if "dbt" in order else len(order), "tidemark")
-        changed = True
-    for hook in ("on-run-start", "on-run-end"):
-        before = content.get(hook) or []
-        before = [before] if isinstance(before, str) else before
-        if not any("tidemark." in each for each in before):
-            # Land before their hooks begin, give the lake back when all have ended.
-            content[hook] = ours[hook] + before if hook == "on-run-start" else before + ours[hook]
-            changed = True
-    folders = content.setdefault("models", {}).setdefault(name, {})
-    for layer in ("staging", "current", "history"):
-        settings = ours["models"][name][layer]
-        if layer != "staging":
-            settings = {"+file_format": "delta", **settings}
-        if layer not in folders:
-            folders[layer] = settings
-            changed = True
-    return changed
-
-
-def _with_ignored(file: Path) -> str:
-    text = file.read_text() if file.exists() else ""
+def _with_ignored(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     wanted = ["/.tidemark/", f"/{packages.LINK}", "/landing/"]
-    missing = [line for line in wanted if line not in lines]
-    if not missing:
-        return text
-    return text + ("" if not text or text.endswith("\n") else "\n") + "\n".join(missing) + "\n"
+    missing = [f"{line}\n" for line in wanted if line not in lines]
+    return (text and _ended(text)) + "".join(missing) if missing else text
+
+
+def _with_settings(text: str) -> str:
+    """dbt_project.yml with dispatch, hooks and the folders' settings, as a new project has them."""
+    content = yaml.safe_load(text)
+    name = content["name"]
+    ours = yaml.safe_load((_TEMPLATE / "dbt_project.yml").read_text().replace(_NAME, name))
+    orders = content.get("dispatch") or []
+    at = next((i for i, each in enumerate(orders) if each["macro_namespace"] == "dbt"), None)
+    if at is None:
+        text = _added(text, ["dispatch"], ours["dispatch"])
+    elif "tidemark" not in (order := orders[at]["search_order"]):
+        before = order.index("dbt") if "dbt" in order else 0
+        text = _listed(text, ["dispatch", at, "search_order"], "tidemark", before)
+    for hook in ("on-run-start", "on-run-end"):
+        theirs = content.get(hook) or []
+        if "tidemark." in str(theirs):
+            continue
+        (statement,) = ours[hook]
+        if not theirs:
+            text = _added(text, [hook], [statement])
+            continue
+        if isinstance(theirs, str):
+            text = _as_list(text, [hook])
+            theirs = [theirs]
+        # It lands before their hooks begin, and gives the lake back when all have ended.
+        text = _listed(text, [hook], f'"{statement}"', 0 if hook == "on-run-start" else len(theirs))
+    folders = (content.get("models") or {}).get(name) or {}
+    for layer in ("staging", "current", "history"):
+        settings = ours["models"][name][layer]
+        if layer not in folders:
+            usual = {} if layer == "staging" else {"+file_format": "delta"}
+            text = _added(text, ["models", name, layer], {**usual, **settings})
+    return text
+
+
+# Text is changed at the places that YAML's parser tells: comments, quotes and order stay.
+
+
+class _NoPlaceError(Exception):
+    """Where something is to be added, the file is not written in lines."""
+
+
+def _node(text: str, path: Sequence[str | int]) -> Any:
+    """The node at a path, None if there is none."""
+    node = yaml.compose(text)
+    for step in path:
+        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            node = node.value[step]
+            continue
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        node = next((value for key, value in pairs if key.value == step), None)
+    return node
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _end(node: Any) -> int:
+    """The number of the line after a node; the parser counts blank lines and comments to it."""
+    while isinstance(node.value, list) and node.value and not node.flow_style:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    line: int = node.end_mark.line
+    return line if node.end_mark.column == 0 and line > node.start_mark.line else line + 1
+
+
+def _added(text: str, path: Sequence[str], value: Any) -> str:
+    """A value added at a path of mappings, which are made where there are none; a list grows."""
+    there = len(path)
+    while there and not getattr(_node(text, path[:there]), "value", None):
+        there -= 1
+    for step in reversed(path[there:]):
+        value = {step: value}
+    block = yaml.safe_dump(value, sort_keys=False, width=1000, default_flow_style=False)
+    block = re.sub(r"(?m)^( *)- ", r"\1  - ", block) if there == 0 else block
+    lines = _ended(text).splitlines(keepends=True) if text else []
+    if there == 0:
+        return "".join([*lines, "\n" if lines else "", block])
+    node = _node(text, path[:there])
+    if node.flow_style or isinstance(node, yaml.ScalarNode):
+        raise _NoPlaceError(f"write {'.'.join(path[:there])} in lines of its own, then try again")
+    indent = " " * node.start_mark.column
+    lines.insert(_end(node), "".join(f"{indent}{line}\n" for line in block.splitlines()))
+    return "".join(lines)
+
+
+def _listed(text: str, path: Sequence[str | int], entry: str, before: int) -> str:
+    """An entry put into a list before another one, or at its end."""
+    node = _node(text, path)
+    at_end = before >= len(node.value)
+    if node.flow_style:
+        place = node.end_mark.index - 1 if at_end else node.value[before].start_mark.index
+        return text[:place] + (f", {entry}" if at_end else f"{entry}, ") + text[place:]
+    lines = _ended(text).splitlines(keepends=True)
+    number = _end(node) if at_end else node.value[before].start_mark.line
+    lines.insert(number, f"{' ' * node.start_mark.column}- {entry}\n")
+    return "".join(lines)
+
+
+def _as_list(text: str, path: Sequence[str]) -> str:
+    """A single text as a list of one."""
+    node = _node(text, path)
+    start, end = node.start_mark.index, node.end_mark.index
+    return f"{text[:start].rstrip(' ')}\n  - {text[start:end].rstrip()}{text[end:]}"

@@ -1,0 +1,1 @@
+select name from {{ ref('cur_club__people') }}

@@ -1,0 +1,1 @@
+select order_id, customer from {{ ref('stg_orders') }}

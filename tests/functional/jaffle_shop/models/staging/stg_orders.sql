@@ -1,0 +1,1 @@
+select id as order_id, customer from {{ ref('raw_orders') }}

@@ -1,0 +1,118 @@
+"""Tidemark as others have it: installed from its wheel, in a project of their own."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests import environments
+from tests.environments import Environment
+
+pytestmark = pytest.mark.functional
+
+JAFFLE = Path(__file__).parent / "jaffle_shop"
+PEOPLE = "id,name,born\n1,Ada,1815-12-10\n2,Grace,1906-12-09\n"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return environments.with_wheel(tmp_path_factory.mktemp("wheel") / "venv")
+
+
+def csv_of(wheel: Environment, project: Path, query: str) -> list[str]:
+    told = wheel.must("tidemark", "sql", "--format", "csv", query, cwd=project)
+    return told.splitlines()[1:]
+
+
+def put(project: Path, path: str, text: str) -> None:
+    file = project / "landing" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def test_a_new_project_from_nothing(wheel: Environment, tmp_path: Path) -> None:
+    place = wheel.must(
+        "python", "-c", "import tidemark; print(tidemark.__file__)", cwd=tmp_path
+    ).strip()
+    assert place.startswith(str(wheel.folder)), place
+    assert "Next: cd club" in wheel.must("tidemark", "init", "club", cwd=tmp_path)
+    club = tmp_path / "club"
+    wanted = "dbt_project.yml models macros snapshots seeds tests profiles python README.md"
+    assert {*wanted.split()} <= {each.name for each in club.iterdir()}
+
+    put(club, "club/people/people.csv", PEOPLE)
+    wheel.must("tidemark", "add", "club.people", "--key", "id", cwd=club)
+    told = wheel.must("tidemark", "run", cwd=club)
+    assert "Landed 2 rows from 1 file." in told
+    assert "3 models built, 1 test passed" in told
+    assert "Nothing to build" in wheel.must("tidemark", "run", cwd=club)
+    assert sorted(csv_of(wheel, club, "select * from current.cur_club__people")) == [
+        "1,Ada,1815-12-10",
+        "2,Grace,1906-12-09",
+    ]
+
+    again = wheel.run("tidemark", "init", "club", cwd=tmp_path)
+    assert again.returncode == 1
+    assert "To add Tidemark to that project: tidemark init --into club" in again.stdout
+
+
+def test_an_example_parses_in_a_new_project(wheel: Environment, tmp_path: Path) -> None:
+    wheel.must("tidemark", "init", "trial", "--example", "crm", cwd=tmp_path)
+    trial = tmp_path / "trial"
+    assert (trial / "examples" / "crm" / "tour.yml").exists()
+    wheel.must("dbt", "--quiet", "parse", cwd=trial)
+    unknown = wheel.run("tidemark", "init", "other", "--example", "none", cwd=tmp_path)
+    assert "There is no example none: use one of bistro, crm" in unknown.stdout
+    assert not (tmp_path / "other").exists()
+
+
+def test_tidemark_in_a_project_that_exists(wheel: Environment, tmp_path: Path) -> None:
+    jaffle = tmp_path / "jaffle_shop"
+    shutil.copytree(JAFFLE, jaffle)
+    before = {file: file.read_text() for file in jaffle.rglob("*") if file.is_file()}
+
+    asked = wheel.run("tidemark", "init", "--into", ".", cwd=jaffle)
+    assert asked.returncode == 1
+    assert "+    search_order: ['jaffle_shop', tidemark, 'dbt']" in asked.stdout
+    assert "Nothing was written. To write these changes, add --yes." in asked.stdout
+    assert before == {file: file.read_text() for file in jaffle.rglob("*") if file.is_file()}
+    told = wheel.must("tidemark", "init", "--into", ".", "--yes", cwd=jaffle)
+    assert "Tidemark works on the target dev" in told
+    # Lines were added, and a list has more entries: whatever else stood there stands there.
+    lines = (jaffle / "dbt_project.yml").read_text().splitlines()
+    theirs = before[jaffle / "dbt_project.yml"].splitlines()
+    changed = ("on-run-start", "    search_order")
+    assert [line for line in theirs if not line.startswith(changed) and line not in lines] == []
+    again = wheel.must("tidemark", "init", "--into", ".", cwd=jaffle)
+    assert "nothing to change" in again
+
+    put(jaffle, "club/people/people.csv", PEOPLE)
+    wheel.must("tidemark", "add", "club.people", "--key", "id", cwd=jaffle)
+    told = wheel.must("dbt", "build", cwd=jaffle)
+    assert "Landed 2 rows from 1 file." in told
+    # Their models, hook and names of schemas work as before.
+    queries = {
+        "select customer from jaffle.orders order by 1": ["Ada", "Grace"],
+        "select count(*) from jaffle.audit": ["1"],
+        "select name from jaffle_current.cur_club__people order by 1": ["Ada", "Grace"],
+        "select name from jaffle.members order by 1": ["Ada", "Grace"],
+    }
+    both = " union all ".join(
+        f"select '{number}' as n, cast(c as string) from ({query}) as t(c)"
+        for number, query in enumerate(queries)
+    )
+    expected = [f"{n},{row}" for n, rows in enumerate(queries.values()) for row in rows]
+    assert sorted(csv_of(wheel, jaffle, both)) == expected
+
+    # Someone takes the merge out of their settings: nothing is built wrong without a word.
+    file = jaffle / "dbt_project.yml"
+    file.write_text(file.read_text().replace("tidemark, 'dbt'", "'dbt'"))
+    put(jaffle, "club/people/people.csv", "id,name,born\n1,Ada,1815-12-10\n")
+    refused = wheel.run("tidemark", "run", cwd=jaffle)
+    assert refused.returncode == 1
+    assert "would not delete: it is written by the package dbt_spark" in refused.stdout
+    file.write_text(
+        file.read_text().replace("'jaffle_shop', 'dbt'", "'jaffle_shop', tidemark, 'dbt'")
+    )
+    wheel.must("tidemark", "run", cwd=jaffle)
+    assert csv_of(wheel, jaffle, "select name from jaffle_current.cur_club__people") == ["Ada"]
