@@ -2,7 +2,7 @@
     The changes of single keys that a build reads. A truncate becomes a delete of every
     existing key: the keys in the changes themselves, and the keys in the table.
 
-    The CTEs that `keys_in_scope` returns must come first.
+    The CTEs that `keys_in_scope` returns must come before it.
 #}
 {%- macro changes_in_scope(changes, feed, table, scope) -%}
 

@@ -1,6 +1,6 @@
 {#
     All values of some columns that the log has for the keys changed by the loads after `since`.
-    A history does not have them all: of two changes with the same time, it keeps only the last.
+    A history may lack some: of two changes with the same time, it keeps only the last.
 #}
 {%- macro values_of_touched_keys(changes, key, columns, since) -%}
 

@@ -85,7 +85,7 @@
 
 {#
     The differences between the old and the new settings of partial rows. A column that was added
-    after the table was created is not in the old settings: all its rows are derived in the same way.
+    after the table was created does not count: all its rows are derived in the same way.
 #}
 {%- macro _partial_that_differ(was, is, there, feed) -%}
     {%- set before, after = [], [] -%}
