@@ -2,7 +2,7 @@
 # with SPARK=3.5 from another, .venv-spark3.5, for that line of Spark (docs/targets/spark-3.5.md).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-all run docs lint test test-core test-all bench lock clean
+.PHONY: help setup demo demo-all run docs lint test test-core test-all bench wheel lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 SPARK ?= 4.1
@@ -85,11 +85,18 @@ test-all: $(CHECKED) $(VENV)/glue-ready ## All tests, the slow ones included
 bench: setup ## Measure against a hand-written Spark job, side by side
 	@$(BIN)/python -m bench
 
+# The same commit gives the same bytes.
+wheel: $(VENV)/ready ## Build the package into dist/
+	@rm -rf build dist python/tidemark.egg-info
+	@umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+	  $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@rm -rf build && ls dist/*.whl
+
 # The lines differ in what they must: the other lock starts from the default's versions.
-lock: $(VENV)/ready ## Write requirements.lock anew from requirements.in
+lock: $(VENV)/ready ## Update requirements.lock from pyproject.toml and requirements.in
 	@$(BIN)/python -m pip install --quiet uv
 	@test $(LOCK) = requirements.lock || cp requirements.lock $(LOCK)
-	@$(BIN)/uv pip compile --quiet --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 requirements.in $(INSTEAD) --output-file $(LOCK)
+	@$(BIN)/uv pip compile --quiet --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --extra aws --extra thrift pyproject.toml requirements.in $(INSTEAD) --output-file $(LOCK)
 
 clean: ## Remove the lake and what was generated; your landing folder stays
 	rm -rf .tidemark .tidemark-spark* target logs dbt_packages

@@ -10,6 +10,8 @@ from tidemark import feeds, targets
 from tidemark.errors import ConfigError, TidemarkError, printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tidemark.scaffold.discover.dms_task import Task
 
 
@@ -51,6 +53,18 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     on_target = argparse.ArgumentParser(add_help=False)
     on_target.add_argument("--target", help="a target of profiles.yml (default: embedded)")
+
+    init = commands.add_parser("init", help="write a new project, or add Tidemark to a dbt project")
+    init.add_argument("folder", metavar="DIR", nargs="?", help="the new project's folder")
+    init.add_argument(
+        "--example", metavar="DOMAIN", help="copy an example domain with its sample files, too"
+    )
+    init.add_argument("--into", metavar="DIR", help="the folder of a dbt project that exists")
+    init.add_argument("--yes", action="store_true", help="with --into: do not ask, write")
+    init.set_defaults(run=_init)
+
+    deps = commands.add_parser("deps", help="install the dbt packages, in place of `dbt deps`")
+    deps.set_defaults(run=_deps)
 
     run = commands.add_parser(
         "run", help="land new files and build what depends on them", parents=[on_target]
@@ -199,6 +213,57 @@ def _parser() -> argparse.ArgumentParser:
 
 
 # Spark and dbt are imported where they are needed: `tidemark --help` and `add` stay quick.
+
+
+def _init(options: argparse.Namespace) -> None:
+    from pathlib import Path
+
+    from tidemark.scaffold import init
+
+    if bool(options.folder) == bool(options.into) or (options.into and options.example):
+        raise ConfigError(
+            "tidemark init DIR writes a new project; tidemark init --into DIR adds Tidemark to a "
+            "dbt project that exists."
+        )
+    if options.into:
+        _init_into(Path(options.into), asks=not options.yes)
+        return
+    folder = Path(options.folder)
+    written = init.new(folder, options.example)
+    print(f"Wrote {len(written)} files into {folder}.")
+    print(f"Next: cd {folder}")
+    if options.example:
+        print(f"      tidemark demo {options.example}")
+    else:
+        print("      put files below landing/, then: tidemark discover (README.md has an example)")
+
+
+def _init_into(project: "Path", *, asks: bool) -> None:
+    from tidemark.scaffold import init
+
+    changes = init.changes_into(project)
+    if not changes:
+        print(f"{project} has all that Tidemark needs: nothing to change.")
+        return
+    print(init.told(project, changes))
+    if asks:
+        if not sys.stdin.isatty():
+            raise ConfigError("Nothing was written. To write these changes, add --yes.")
+        if input("Write these changes? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("Nothing was written.")
+            return
+    init.write_into(project, changes)
+    for hint in init.hints(project):
+        print(hint)
+    print("Next: put files below landing/, then: tidemark discover")
+
+
+def _deps(options: argparse.Namespace) -> None:
+    from tidemark import paths
+    from tidemark.dbt_plugin import packages
+
+    packages.install(paths.project_dir())
+    print("The dbt packages are installed.")
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -22,8 +22,9 @@ import pytest
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
 
-import dbt_tidemark
+import dbt_tidemark  # noqa: F401 - what dbt would import by itself
 from tests.project import Project
+from tidemark.dbt_plugin import python_models, relations
 from tidemark.spark import lock, session
 
 pytestmark = pytest.mark.functional
@@ -121,7 +122,7 @@ def test_a_schema_that_cannot_be_listed_stops_dbt(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vanishing(monkeypatch, times=1000)
-    monkeypatch.setattr(dbt_tidemark, "_LISTING_TRIES", 2)
+    monkeypatch.setattr(relations, "_LISTING_TRIES", 2)
     result = lab.project.dbt("run", "--select", "kept")
     assert "The tables of traps_kept could not be listed" in str(result.exception)
     assert lab.rows("select id from traps_kept.kept order by id") == [(1,), (2,), (3,)]
@@ -231,9 +232,9 @@ def test_an_error_after_a_python_models_last_line_names_its_file_alone(lab: Lab)
     assert "too late" in lab.said["py_late"]
 
 
-def helper(method: str, code: str) -> dbt_tidemark.PythonModelHelper:
+def helper(method: str, code: str) -> python_models.PythonModelHelper:
     model = {"original_file_path": "models/a.py", "raw_code": code}
-    return dbt_tidemark.PythonModelHelper(model, SimpleNamespace(method=method))
+    return python_models.PythonModelHelper(model, SimpleNamespace(method=method))
 
 
 def test_a_syntax_error_in_a_python_model_names_its_file_and_line(lab: Lab) -> None:
@@ -426,7 +427,8 @@ def test_an_error_names_its_node_and_reason_without_a_java_stack(
 HOLD = """
 import sys
 from pathlib import Path
-from tidemark import lock
+from tidemark.dbt_plugin import python_models, relations
+from tidemark.spark import lock
 lock.hold(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

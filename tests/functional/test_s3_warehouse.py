@@ -18,7 +18,7 @@ pytestmark = pytest.mark.functional
 # Everything but what differs from run to run: loads, and the times of them.
 EVERY_ROW = """
 import json, sys
-from tidemark import session
+from tidemark.spark import session
 spark = session.get()
 for schema in sorted(row[0] for row in spark.sql("show schemas").collect()):
     if not schema.startswith(("log_", "current", "history", "marts", "tidemark")):
@@ -33,7 +33,8 @@ for schema in sorted(row[0] for row in spark.sql("show schemas").collect()):
 
 RUN_AND_UPKEEP = """
 import json, time
-from tidemark import cli, session
+from tidemark import cli
+from tidemark.spark import session
 assert cli.main(["run"]) == 0
 spark, table = session.get(), "`history`.hist_s3shop__t"
 rows = [[*row] for row in spark.sql(f"select id, name, is_current from {table}").collect()]
@@ -46,7 +47,7 @@ print(seconds)
 """
 
 LEFT_BEHIND = """
-from tidemark import session
+from tidemark.spark import session
 spark = session.get()
 spark.sql("create schema s3left")
 place = spark.sql("describe schema s3left").where("info_name = 'Location'").first()[1]

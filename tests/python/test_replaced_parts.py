@@ -15,8 +15,8 @@ from types import ModuleType
 
 import pytest
 
-import dbt_tidemark
 from tests.project import REPO
+from tidemark.dbt_plugin import python_models, relations, sessions, thrift
 from tidemark.spark import spark_line
 
 FILES = sorted(
@@ -27,7 +27,9 @@ OVERRIDES = [file for file in FILES if file not in HELPERS]
 
 # What `make test` installs, and other uses of the project need not have.
 HAS_GLUE = bool(find_spec("dbt.adapters.glue"))
-PLUGIN: dict[ModuleType, Callable[..., None]] = {dbt_tidemark: dbt_tidemark._install}
+PLUGIN: dict[ModuleType, Callable[..., None]] = {
+    module: module.install for module in (sessions, thrift, relations, python_models)
+}
 if HAS_GLUE:
     from tidemark.aws import glue_adapter
 
@@ -183,8 +185,8 @@ MACROS = dict(replaced_macros())
 def test_a_replaced_part_is_as_it_was_when_it_was_replaced(part: str) -> None:
     original = FUNCTIONS.get(part) or MACROS[part]
     file = part.replace("default__", "spark__")
-    plugin = "tidemark/aws/glue_adapter.py" if ".glue." in part else "dbt_tidemark.py"
-    ours = f"macros/overrides/{file}.sql" if part in MACROS else f"python/{plugin}"
+    plugin = "aws/glue_adapter.py" if ".glue." in part else "dbt_plugin/"
+    ours = f"macros/overrides/{file}.sql" if part in MACROS else f"python/tidemark/{plugin}"
     if digest(original) != PINNED.get(part):
         pytest.fail(
             f"{part} is not what it was when {ours} replaced it. Compare the two: what is new "

@@ -5,7 +5,7 @@ policies as (
     {{ tidemark.current_as_of_load(
         ref('stg_insurance__policies'),
         tidemark.feed('insurance', 'policies'),
-        var('insurance_closing_load'),
+        var('insurance_closing_load', 1),
     ) | indent(4) }}
 
 )

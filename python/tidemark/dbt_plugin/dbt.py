@@ -7,7 +7,7 @@ from typing import Any
 from dbt.cli.main import dbtRunner, dbtRunnerResult
 
 from tidemark import paths, targets
-from tidemark.dbt_plugin import hook
+from tidemark.dbt_plugin import hook, packages
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed, feeds_of
 from tidemark.variables import during
@@ -23,6 +23,7 @@ def invoke(
     arguments: Sequence[str], callbacks: Sequence[Callable[[Any], None]] = ()
 ) -> dbtRunnerResult:
     """Run a dbt command in the project's folder. The callbacks get each event of dbt's."""
+    packages.ensure(paths.project_dir())
     places = ["--project-dir", paths.project_dir(), "--profiles-dir", targets.profiles_dir()]
     return dbtRunner(callbacks=list(callbacks)).invoke([*arguments, *map(str, places)])
 

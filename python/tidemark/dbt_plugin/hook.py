@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from dbt_common.exceptions import DbtRuntimeError
+
 from tidemark import report, runs, storage
 from tidemark.errors import TidemarkError
 from tidemark.feeds import feeds_of
@@ -17,6 +19,8 @@ LANDED_VARIABLE = "TIDEMARK_LANDED"
 
 # Why tables could not be landed, by `source.table`: their models fail, the others are built.
 _failures: dict[str, str] = {}
+# Why the hook at dbt's end must fail, while it does; see the macro `give_back_lake`.
+_failures_at_end: list[str] = []
 # The lease of the lake: dbt writes after landing, too.
 _lease = ExitStack()
 atexit.register(_lease.close)
@@ -73,3 +77,16 @@ def end_of_run(nodes: Iterable[Mapping[str, Any]] | None) -> tuple[str, str]:
 def landing_failure(name: str) -> str:
     """Why the files of `source.table` could not be landed in this run, or ''."""
     return _failures.get(name, "")
+
+
+def fail_at_end(failure: str) -> None:
+    """Let the hook at dbt's end fail by this text, if it is one."""
+    _failures_at_end[:] = [failure] if failure else []
+
+
+def refuse(statement: str) -> None:
+    """A failure of the hook at dbt's end is no SQL: it is what fails."""
+    for failure in _failures_at_end:
+        if failure in statement:
+            _failures_at_end.clear()
+            raise DbtRuntimeError(failure)

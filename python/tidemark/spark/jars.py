@@ -69,9 +69,20 @@ def installed_jars(locks: Iterable[Path] | None = None) -> list[Path]:
     missing = [file.name for file in files if not file.exists()]
     if missing:
         raise SetupError(
-            f"Not in the jar cache {paths.jar_dir()}: {', '.join(missing)}. Run `make setup`."
+            f"Not in the jar cache {paths.jar_dir()}: {', '.join(missing)}. "
+            "The next `tidemark run` fetches them."
         )
     return files
+
+
+def prepare() -> None:
+    """Fetch the session's jars where the first run on a machine finds none."""
+    locks = session_locks()
+    if any(not (paths.jar_dir() / jar.file_name).exists() for jar in locked_jars(locks)):
+        from tidemark.spark import class_archive
+
+        install(locks)
+        class_archive.make(locks)
 
 
 def require_java() -> str:

@@ -272,6 +272,7 @@ def _package() -> str:
 
 def _start() -> SparkSession:
     jars.require_java()
+    jars.prepare()
     lock.hold(paths.lake_dir())
     spark_line.claim(paths.lake_dir())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -1,0 +1,75 @@
+"""The project's dbt packages, Tidemark's own among them.
+
+dbt only takes a package from a hub, a git repository or a folder. Tidemark's is a folder of this
+Python package, which is in another place on each machine: `packages.yml` names a link to it.
+"""
+
+import os
+from pathlib import Path
+
+import yaml
+
+import tidemark
+from tidemark.errors import ConfigError, SetupError
+
+PACKAGE = Path(tidemark.__file__).parent / "dbt_package"
+LINK = ".tidemark-package"
+
+
+def install(project: Path) -> None:
+    """Install what packages.yml names, by `dbt deps`.
+
+    Raises SetupError with dbt's message when a package cannot be had. `dbt deps` then has emptied
+    dbt_packages.
+    """
+    from dbt.cli.main import dbtRunner
+
+    link(project)
+    # dbt changes the working folder, and prints a stack trace of every try.
+    here = Path.cwd()
+    try:
+        result = dbtRunner().invoke(["--log-level", "none", "deps", "--project-dir", str(project)])
+    finally:
+        os.chdir(here)
+    if not result.success:
+        reason = " ".join(str(result.exception).split())
+        raise SetupError(f"`dbt deps` could not install the dbt packages: {reason}")
+
+
+def ensure(project: Path) -> None:
+    """Install the packages if one is missing; a project that does not use the link is left alone.
+
+    Raises SetupError as `install` does.
+    """
+    if not uses_link(project):
+        return
+    settings = yaml.safe_load((project / "dbt_project.yml").read_text()) or {}
+    installed = project / settings.get("packages-install-path", "dbt_packages")
+    link(project)
+    if not (installed / "tidemark" / "dbt_project.yml").exists():
+        print("Installing the dbt packages")
+        install(project)
+
+
+def uses_link(project: Path) -> bool:
+    """Whether the project takes Tidemark's dbt package from the link."""
+    return any(
+        each.get("local") == LINK
+        for name in ("packages.yml", "dependencies.yml")
+        if (project / name).exists()
+        for each in (yaml.safe_load((project / name).read_text()) or {}).get("packages") or []
+    )
+
+
+def link(project: Path) -> None:
+    """Point the link at the installed Tidemark, wherever it pointed before."""
+    place = project / LINK
+    if not uses_link(project) or (place.is_symlink() and place.resolve() == PACKAGE.resolve()):
+        return
+    if place.exists() and not place.is_symlink():
+        raise ConfigError(
+            f"{place} is not a link: Tidemark makes it. Move it away, then: tidemark deps"
+        )
+    new = project / f"{LINK}.{os.getpid()}"
+    new.symlink_to(PACKAGE)
+    new.replace(place)

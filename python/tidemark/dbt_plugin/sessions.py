@@ -1,0 +1,104 @@
+"""Sessions of the embedded Spark: one for each connection of dbt's.
+
+dbt-spark gives every thread one SparkSession: temporary views of models that share a name mix
+their rows, and a `set` in one model stays for all that follow (dbt-adapters issue 1289).
+"""
+
+import datetime
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import dbt.adapters.spark.session as spark_session
+from dbt_common.exceptions import DbtRuntimeError
+from pyspark.errors.exceptions.captured import CapturedException
+
+from tidemark.dbt_plugin import hook
+from tidemark.errors import TidemarkError
+from tidemark.spark import session
+
+
+def _connect(
+    self: spark_session.Connection, *, server_side_parameters: Mapping[str, str] | None = None
+) -> None:
+    """Replaces session.Connection.__init__: a session of its own for each dbt connection."""
+    self.server_side_parameters = dict(server_side_parameters or {})
+    try:
+        self.spark = session.fresh()
+    except TidemarkError as error:
+        raise DbtRuntimeError(str(error)) from error
+    for key, value in self.server_side_parameters.items():
+        self.spark.conf.set(key, value)
+
+
+def _cursor(self: spark_session.Connection) -> spark_session.Cursor:
+    """Replaces session.Connection.cursor."""
+    cursor = spark_session.Cursor()
+    cursor.spark = self.spark
+    return cursor
+
+
+def _execute(self: spark_session.Cursor, sql: str, *parameters: Any) -> None:
+    """Replaces session.Cursor.execute: on the connection's session, with readable errors."""
+    statement = sql % parameters if parameters else sql
+    hook.refuse(statement)
+    try:
+        self._df = self.spark.sql(statement)
+    except Exception as error:
+        raise DbtRuntimeError(session.readable(error)) from error
+
+
+def _fetchall(self: spark_session.Cursor) -> list[Any] | None:
+    """Replaces session.Cursor.fetchall: a query runs here, so its errors must be caught here."""
+    if self._rows is None and self._df is not None:
+        try:
+            self._rows = self._df.collect()
+        except Exception as error:
+            raise DbtRuntimeError(session.readable(error)) from error
+    return self._rows  # type: ignore[no-any-return]
+
+
+def literal(cls: type, value: Any) -> str:
+    """Replaces SessionConnectionWrapper._fix_binding: a seed's value as an SQL literal.
+
+    dbt-spark writes NULL as 'None', breaks on quotes and sends numbers through a float.
+    A dollar is written as its number: Spark takes `${name}` for a setting, also within a literal.
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | Decimal):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, datetime.datetime):
+        return f"timestamp'{value.isoformat(sep=' ')}'"
+    if isinstance(value, datetime.date):
+        return f"date'{value.isoformat()}'"
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return "'" + text.replace("$", "\\u0024") + "'"
+
+
+# PySpark 3.5 has no such method, and does not fail.
+_get_message = getattr(CapturedException, "getMessage", None)
+
+
+def _message(self: CapturedException) -> str:
+    """Replaces CapturedException.getMessage: Spark does not know Delta's error classes."""
+    assert _get_message
+    try:
+        return str(_get_message(self))
+    except Exception:
+        return str(self._desc)
+
+
+def install() -> None:
+    """Put the replacements in place."""
+    spark_session.Connection.__init__ = _connect
+    spark_session.Connection.cursor = _cursor
+    spark_session.Cursor.execute = _execute
+    spark_session.Cursor.fetchall = _fetchall
+    spark_session.SessionConnectionWrapper._fix_binding = classmethod(literal)
+    if _get_message:
+        CapturedException.getMessage = _message  # type: ignore[method-assign]

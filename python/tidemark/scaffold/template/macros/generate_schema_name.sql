@@ -1,0 +1,1 @@
+../../../../../macros/project/generate_schema_name.sql
