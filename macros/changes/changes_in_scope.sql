@@ -1,8 +1,8 @@
 {#
-    The changes of single keys that a build looks at. A truncate is a delete of
-    every key there is: in the changes themselves, and in the table.
+    The changes of single keys that a build reads. A truncate becomes a delete of every
+    existing key: the keys in the changes themselves, and the keys in the table.
 
-    The CTEs that `keys_in_scope` gives must stand before it.
+    The CTEs that `keys_in_scope` returns must come before it.
 #}
 {%- macro changes_in_scope(changes, feed, table, scope) -%}
 

@@ -1,7 +1,7 @@
 {#
-    Each change once. A copy (same key, operation, sequence and row) changes
-    nothing, and stands where the first of them stands by file and position,
-    whichever arrived first.
+    Deduplicate changes. A copy (same key, operation, sequence and row) changes nothing.
+    The remaining change takes the first place of its copies by file and position,
+    whichever copy arrived first.
 #}
 {%- macro first_copies(changes, feed, also=[]) -%}
     {%- set same -%}

@@ -1,7 +1,7 @@
 {#
-    The keys of the newer loads that do not simply go on from what is known of them, as CTEs:
-    `late_keys`, all of whose changes are read, and `settled_keys`, none of whose are. Empty for
-    a build without such keys.
+    The keys of the newer loads that do not simply continue from their known changes, as CTEs.
+    `late_keys`: the build reads all their changes. `settled_keys`: it reads none of them. Empty
+    for a build without such keys.
 #}
 {%- macro keys_in_scope(feed, scope) -%}
 {%- for name in ('late', 'settled') if scope[name ~ '_keys'] %}

@@ -1,6 +1,6 @@
 {#
-    How far an incremental table has come with each of the sources that it reads: for each of
-    the columns named, its highest value, 0 on the first build and in a full refresh.
+    The newest load of each source that an incremental table has applied: the highest value of
+    each named column, or 0 on the first build and in a full refresh.
 #}
 {%- macro newest_loads_applied(columns) -%}
 

@@ -1,6 +1,6 @@
 {#
-    The order of a change as it was known after a load. A reload moves the changes
-    of the files after it behind it; one that was not known yet moves none.
+    The order of a change as it was known after a load. A reload moves the changes in
+    later files after itself. A reload that was not yet known moves nothing.
 #}
 {%- macro order_as_of(feed, load_id) -%}
     {%- if feed.has_generations -%}

@@ -1,7 +1,7 @@
 {#
-    The hook behind a current or history model: Spark forgets the keys by which the build has decided
-    what to read (`scope_of_changes`). A session that ends forgets them, too, but a Thrift server
-    may run for days.
+    The post-hook of current and history models. It removes from Spark's cache the keys that the
+    build used to decide what to read (`scope_of_changes`). The cache also ends with the session,
+    but a Thrift server may run for days.
 #}
 {%- macro release_new_keys() -%}
     {%- if execute and is_incremental() -%}

@@ -1,7 +1,7 @@
 {#
-    Refuse an incremental model whose merge would not do what its rows say: on
-    other columns, or without deleting. Such a table would be wrong without a
-    word: a deleted row would stay, or appear as a row of its own.
+    Refuse an incremental model whose merge settings would give wrong rows, because it
+    matches on other columns or does not delete. Such a table would be wrong without any
+    error: a deleted row would stay, or appear as a separate row.
 #}
 {%- macro require_merge(key, delete_condition, not_matched_condition=none) -%}
     {%- set unique_key = config.get('unique_key') -%}

@@ -1,34 +1,33 @@
 {#
-    Decide which changes a build of a table has to look at, before its SQL is
-    written: the SQL then holds only what this build needs.
+    Decide which changes a build of a table must read, before its SQL is written. The SQL
+    then contains only what this build needs.
 
-    Returns a mapping with `watermark`, the newest load that the table has
-    applied; `truncates`, whether the changes in scope may hold a truncate; and
-    `kind`:
+    Returns a mapping with `watermark`, the newest load that the table has applied;
+    `truncates`, whether the changes in scope may include a truncate; and `kind`:
       everything  first build, full refresh, or a late truncate
       nothing     no newer load
       newer       the newer loads, and all changes of the keys that are late
-    Of kind `everything` also, on a first build, `one_each`: no key has two changes,
-    so that there is nothing to derive. Of kind `newer` also `goes_on`, whether keys
-    that are not late go on from what the table holds; and where there are such keys, `new_keys`, a temporary
-    view of the keys in the newer loads, and whether it has some
-      late_keys     with a change that is late, or ties with a known one
-      settled_keys  that the newer loads do not change, because a newer
-                    change of theirs is known (of a current table)
+    If the kind is `everything` on a first build, also `one_each`: no key has two changes, so
+    there is nothing to derive. If the kind is `newer`, also `goes_on`: whether keys that are
+    not late continue from the rows in the table. If there are late or settled keys, also
+    `new_keys`, a temporary view of the keys in the newer loads, and whether it contains
+      late_keys     keys with a change that is late, or ties with a known one
+      settled_keys  keys that the newer loads do not change, because a newer change
+                    of the key is known (current tables only)
 
-    The view is computed once more, into Spark's cache: what follows joins with it
-    several times. `release_new_keys` forgets it behind the build. Most builds have no
-    such keys, and need no view: making, caching and forgetting it costs a second.
+    The view is computed once and kept in Spark's cache, because the build joins with it
+    several times. `release_new_keys` removes it after the build. Most builds have no such
+    keys and need no view: creating, caching and removing it takes a second.
 
-    The watermark is read from the table itself, so that a restored or cloned
-    table goes on from what it holds. It may fall behind (a load that changed
-    nothing leaves no trace); applying a load again changes nothing.
+    The watermark is read from the table itself, so a restored or cloned table continues from
+    its own content. It may lag behind, since a load that changed nothing leaves no trace.
+    Applying a load again changes nothing.
 #}
 {%- macro scope_of_changes(changes, feed, table, is_current=none, can_go_on=true) -%}
 
     {%- if not execute or not is_incremental() -%}
         {%- set scope = {'kind': 'everything', 'watermark': 0, 'truncates': true} -%}
-        {#- In a unit test the changes are given rows, not a relation; `dbt docs` may come before the first build. -#}
+        {#- In a unit test the changes are given rows, not a relation. `dbt docs` may run before the first build. -#}
         {%- if execute and '__dbt__cte__' not in changes | string and load_relation(changes) -%}
             {%- set known = run_query(tidemark._first_changes(changes, feed)).rows[0] -%}
             {%- do tidemark._require_known_reloads(changes, known['unknown_reloads']) -%}
@@ -55,7 +54,7 @@
     {%- set in_order = can_go_on and new['late'] | int == 0 -%}
 
     {%- if last_truncate > watermark -%}
-        {#- Of a reload not even the changes that are known stay where they are in the order. -#}
+        {#- A reload moves even known changes in the order. -#}
         {%- if in_order and not feed.has_generations -%}
             {%- do scope.update({'kind': 'newer', 'goes_on': true}) -%}
         {%- endif -%}
@@ -126,7 +125,7 @@
 {%- endmacro -%}
 
 
-{#- A truncate is of no key, so that with one there are more changes than keys. -#}
+{#- A truncate has no key, so with a truncate there are more changes than keys. -#}
 {%- macro _first_changes(changes, feed) -%}
     select
         count(*) as changes,
@@ -166,8 +165,8 @@
 
 
 {#
-    A staging view that was made before its log's first reload orders the changes
-    after the reload by their sequence alone.
+    A staging view that was created before its log's first reload orders the changes
+    after the reload only by their sequence.
 #}
 {%- macro _require_known_reloads(changes, unknown_reloads) -%}
     {%- if unknown_reloads | int > 0 -%}
@@ -180,10 +179,10 @@
 
 
 {#
-    How many changes the newer loads have, and how many of these are older than what is known of any
-    key, or tie with it: without such a change no key has a late one, and nothing need be asked key by
-    key. For a history one of the time of a known change is late, too: of two changes of one instant,
-    only the last is a version.
+    The number of changes in the newer loads, and how many of them are not newer than the newest known
+    change of any key. If there are none, no key has a late change, and the build need not check key by
+    key. In a history, a change with the time of a known change is also late: of two changes with the
+    same time, only the last is a version.
 #}
 {%- macro _new_changes(changes, table, watermark, is_current) -%}
     with
@@ -220,13 +219,13 @@
 
 
 {#
-    The keys of the newer loads, and whether what these say of them is late. For a table that cannot
-    go on, it always is.
+    The keys of the newer loads, and whether they are late. In a table that cannot continue from its
+    own rows, every key is late.
 
-    Deletes in the log, a partition of it, are the tombstones that a change of an
-    absent key is compared with; a truncate is one for every key. A history also needs times that
-    go on. A current table shows the last change alone: it needs no older one, unless the last
-    ones tie (a copy may have moved the known one forward) or leave columns out.
+    The deletes in the log, which are a partition of it, are the tombstones: a change of an absent key
+    is compared with them. A truncate is a tombstone for every key. In a history, times must also move
+    forward. A current table shows only the last change. It needs no older ones, unless the last ones
+    tie (a copy may have moved the known one forward) or leave columns out.
 #}
 {%- macro _judged_keys(changes, feed, table, scope, is_current, can_go_on) -%}
     {%- set key = feed.key | join(', ') -%}

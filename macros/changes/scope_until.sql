@@ -1,6 +1,6 @@
 {#
-    The scope of a table as it was known after a load: every change up to there,
-    whatever the table in the lake holds now.
+    The scope of a table as it was known after a load: every change up to that load,
+    independent of the current content of the table.
 #}
 {%- macro scope_until(load_id) -%}
     {%- set until = load_id | int(-1) -%}

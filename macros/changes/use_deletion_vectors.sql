@@ -1,9 +1,9 @@
 {#
-    Give a table deletion vectors once it is large: a merge then marks the rows that it changes,
-    and need not rewrite their files. A small table is better off without: each query of it would ask
-    Delta for its files three times in place of once, and marking takes a merge seven Spark jobs.
+    Enable deletion vectors once a table is large. A merge then marks the rows that it changes and
+    does not rewrite their files. A small table is faster without them: each query would ask Delta
+    for its files three times instead of once, and the marking takes seven Spark jobs per merge.
 
-    A table whose properties say anything of deletion vectors keeps what they say.
+    If the table already has a property for deletion vectors, it keeps its value.
 #}
 {%- macro use_deletion_vectors(table, row_count) -%}
     {%- set from_rows = config.get('deletion_vectors_from') -%}

@@ -1,7 +1,6 @@
 {#
-    The values that the keys touched by the loads after `since` ever had in some columns, as the
-    log has them. A history may have lost a value again: of two changes of one instant it keeps
-    the last.
+    All values of some columns that the log has for the keys changed by the loads after `since`.
+    A history may lack some: of two changes with the same time, it keeps only the last.
 #}
 {%- macro values_of_touched_keys(changes, key, columns, since) -%}
 

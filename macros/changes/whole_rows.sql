@@ -1,9 +1,9 @@
 {#
-    Give every update the values that it leaves out, from the change before it.
-    Nothing is carried over a delete. A value that no change before it gives is
-    NULL: the log may start late.
+    Fill in the values that an update leaves out, from the change before it. Nothing is
+    carried over a delete. A value that no earlier change has is NULL: the log may start
+    late.
 
-    For feeds with partial rows only; see `_partial_rows` in feeds/feed.sql.
+    Only for feeds with partial rows. See `_partial_rows` in feeds/feed.sql.
 #}
 {%- macro whole_rows(changes, feed, per_key, also=[]) -%}
     select

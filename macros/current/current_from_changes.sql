@@ -1,9 +1,9 @@
 {#
     The source table as of its last change (SCD1).
 
-    On the first build: the row of every key that is not deleted. Later: what
-    the keys of the new loads come to, deletes as rows with `_op = 'D'` that the
-    merge turns into deletions.
+    On the first build: one row for every key that is not deleted. On later builds: the new
+    rows of the keys in the new loads. A deleted key is a row with `_op = 'D'`, which the
+    merge deletes.
 #}
 {%- macro current_from_changes(changes, feed) -%}
 

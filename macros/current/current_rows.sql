@@ -1,6 +1,6 @@
 {#
-    The rows that the changes in scope come to. With `merges`, the row of a deleted
-    key is its delete.
+    One row per key: the last of the changes in scope. With `merges`, a deleted key has a row
+    too: its delete.
 #}
 {%- macro current_rows(changes, feed, scope, merges) -%}
 
@@ -22,7 +22,7 @@ changes as (
 
 ),
 {% if goes_on %}
-{# What an update leaves out is in the row that it updates. #}
+{# The values that an update leaves out are in the row that it updates. #}
 events as (
 
     select
@@ -109,7 +109,7 @@ shaped as (
 
 select * from shaped
 {% if replaces %}
-{# The merge writes each row that it gets, and need not read more of the table than the key. #}
+{# Only rows that differ from the table go to the merge: it writes every row, and reads only the table's key. #}
 left anti join (
     select * from {{ this }}
     {%- if scope.late_keys %} left semi join late_keys using ({{ key }}){% endif %}

@@ -1,9 +1,9 @@
 {#
-    Say by what a table is derived from its changes, and refuse to go on with a
-    table that was derived by something else: its rows would not fit the new ones.
+    Record the settings that a table is derived with, and refuse to continue with a table
+    that was derived with other settings: its rows would not match the new ones.
 
-    The comment that this leaves in the compiled SQL becomes a property of the
-    table when dbt creates it: see overrides/spark__tblproperties_clause.sql.
+    The macro writes the settings as a comment into the compiled SQL. When dbt creates the
+    table, the comment becomes a table property: see overrides/spark__tblproperties_clause.sql.
 #}
 {%- macro derived_from(feed, settings={}, changes=none, names={}) -%}
     {%- set now = tidemark._derivation(feed, settings) -%}
@@ -19,17 +19,17 @@
             {%- set was, is = known.get(name), now[name] -%}
             {%- set there = adapter.get_columns_in_relation(this) | map(attribute='name') | list -%}
             {%- if is is not string and was is string and was -%}
-                {#- As an older Tidemark wrote it. -#}
+                {#- The format of an older Tidemark. -#}
                 {%- set was = is -%}
             {%- elif name == 'partial rows' -%}
                 {%- set was, is = tidemark._partial_that_differ(was or {}, is, there, feed) -%}
             {%- elif name == 'columns left out' -%}
-                {#- A column that the table never had is not missed. -#}
+                {#- A column that the table never had does not count as missing. -#}
                 {%- set was, is = was or [], is | select('in', (was or []) + there) | list -%}
             {%- elif name == 'times in version keys' -%}
                 {%- set was = 'milliseconds, by an older Tidemark' if tidemark._cuts_times(changes, feed, names) else is -%}
             {%- endif -%}
-            {#- Spark does not tell names by their letter case. -#}
+            {#- Spark ignores the letter case of names. -#}
             {%- set same = was == is or (was is string and is is string and was | lower == is | lower) -%}
             {%- if not same -%}
                 {%- do drifted.append(name ~ ' was ' ~ tidemark._as_text(was) ~ ' and is now ' ~ tidemark._as_text(is)) -%}
@@ -84,8 +84,8 @@
 
 
 {#
-    Of what was and is told of partial rows, that on which the two do not agree. A column that
-    came after the table was made is not among what was: its rows are all derived alike.
+    The differences between the old and the new settings of partial rows. A column that was added
+    after the table was created does not count: all its rows are derived in the same way.
 #}
 {%- macro _partial_that_differ(was, is, there, feed) -%}
     {%- set before, after = [], [] -%}
@@ -101,9 +101,10 @@
 
 
 {#
-    Whether the version keys of a history cut the times in its key to milliseconds, so that two
-    keys can share one, and a row may have taken the other's place: a key below a millisecond
-    landed, and has no version with the key that `version_key` gives.
+    Whether the version keys of a history cut the timestamps of its key to milliseconds. Then two
+    keys can share a version key, and one row may have replaced the other. This is the case if a key
+    with a timestamp finer than a millisecond has landed, and no version has the version key that
+    `version_key` gives for it.
 #}
 {%- macro _cuts_times(changes, feed, names) -%}
     {%- set key = feed.key | join(', ') -%}
@@ -140,7 +141,7 @@
 {%- endmacro -%}
 
 
-{#- A key of a wider type of the same family has the same text, and so the same version keys. -#}
+{#- A key with a wider type of the same family has the same text, so its version keys are the same. -#}
 {%- macro _family(type) -%}
     {%- if type in ('tinyint', 'smallint', 'int', 'integer', 'bigint') -%}
         {%- do return('integer') -%}
@@ -151,7 +152,7 @@
 {%- endmacro -%}
 
 
-{#- None for a table that was not built by a model of this kind, or by an older Tidemark. -#}
+{#- None for a table that a different kind of model or an older Tidemark built. -#}
 {%- macro _known_derivation(table) -%}
     {%- for row in run_query('show tblproperties ' ~ table).rows if row[0] == 'tidemark.derived_from' -%}
         {%- do return(fromjson(row[1])) -%}

@@ -1,8 +1,8 @@
 {#
-    Look up what the YAML of a dbt source declares about one table's feed.
+    Look up the feed of one table, as declared in the YAML of a dbt source.
 
-    The graph is not there yet while dbt parses: then the answer is an empty
-    feed, which gives SQL that nobody runs.
+    While dbt parses, the graph does not exist yet. Then the result is an empty feed, and
+    nobody runs the SQL rendered from it.
 #}
 {%- macro feed(source_name, table_name) -%}
 
@@ -46,13 +46,13 @@
     {%- set in_log = tidemark._columns_of_log(source_table) -%}
     {%- set key = tidemark._spelled(settings.key, in_log) -%}
     {%- set sequence = tidemark._spelled(settings.get('sequence'), {}) -%}
-    {#- Debezium's default: the place in the source's log, or in Kafka, which landing writes down. -#}
+    {#- Debezium's default: the position in the source's log, or in Kafka, which landing records. -#}
     {%- set is_placed = settings.format == 'debezium' and (not sequence or sequence[0] in ('source', 'offset')) -%}
-    {#- A record of Kafka may tell of an old change anew: which topic it is of, its file's time says. -#}
+    {#- Kafka may deliver an old change again, so the time of the file tells which topic it is from. -#}
     {%- set epoch_at = '_file_at' if is_placed and sequence[:1] == ['offset'] else '_changed_at' -%}
     {%- set sequence = [] if is_placed else tidemark._spelled(sequence, in_log) -%}
     {%- set epochs = settings.get('epochs') or [] -%}
-    {#- YAML makes dates of texts. -#}
+    {#- YAML turns texts into dates. -#}
     {%- set epochs = [epochs] if epochs is string or epochs is not iterable else epochs -%}
     {%- set included = tidemark._spelled(settings.get('include_columns'), in_log) -%}
     {%- set changed_columns = tidemark._spelled(settings.get('changed_columns'), in_log) -%}
@@ -95,7 +95,7 @@
 
 
 {#
-    Warn of a dbt-spark that Tidemark's Python package does not mend, in one model of a run.
+    Warn once per run, in one model, if dbt runs without Tidemark's Python package.
 -#}
 {%- macro _warn_once() -%}
     {%- set of_feeds = [] -%}
@@ -114,8 +114,8 @@
 
 
 {#
-    For each column that an update may leave out, the SQL condition by which it
-    does; empty for a feed whose updates are whole rows.
+    Each column that an update may leave out, with the SQL condition that detects it. Empty
+    for a feed whose updates are complete rows.
 #}
 {%- macro _partial_rows(settings, columns, whole, in_log) -%}
     {%- set ignores_all = settings.get('ignore_null_updates') is sameas true -%}
@@ -146,10 +146,10 @@
 
 
 {#
-    The columns of the feed's log besides our own, by their name in lower case: the name that the
-    log has, and the type of one that is not declared. Such a column was found in a file, and
-    landing wrote its type into the column's comment; or it was declared once, and its last type
-    stands in a property of the log.
+    The columns of the feed's log, except Tidemark's own, by lower-case name: the name in the log, and
+    the type if the column is not declared. Either the column was found in a file, and landing wrote
+    its type into the column's comment. Or it was declared in the past, and a property of the log has
+    its last type.
 #}
 {%- macro _columns_of_log(source_table) -%}
     {%- set log = load_relation(api.Relation.create(
@@ -177,8 +177,8 @@
 
 
 {#-
-    One name or several, as a list, in the letter case of the log: tables keep the names that they
-    were made with, and Spark does not tell them apart.
+    One or more names as a list, in the letter case of the log. Tables keep the names that they were
+    created with, and Spark ignores letter case.
 -#}
 {%- macro _spelled(names, in_log) -%}
     {%- set spelled = [] -%}

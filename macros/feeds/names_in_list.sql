@@ -1,8 +1,8 @@
 {#
-    The column names that a text lists: `a, b`, or as JSON `["a", "b"]`.
+    Split a text that lists column names: `a, b`, or as JSON `["a", "b"]`.
 
-    Landing renders this very macro, to refuse a list with an unknown name.
-    Hence plain Jinja only.
+    Landing renders this same macro, to refuse a list with an unknown name. So use only
+    plain Jinja.
 #}
 {%- macro names_in_list(text) -%}
     filter(split(regexp_replace(lower({{ text }}), '[^a-z0-9_,]', ''), ','), name -> name <> '')

@@ -1,6 +1,6 @@
 {#
-    The history (SCD2) as it was known after a load: what came later counts as
-    not known, whatever its time. From the log, so that it works for every load.
+    The history (SCD2) as it was known after a load. Changes that landed later count as
+    unknown, whatever their time. The rows come from the log, so this works for every load.
     Takes the options of `history_from_changes`.
 #}
 {%- macro history_as_of_load(

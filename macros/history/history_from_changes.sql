@@ -1,11 +1,11 @@
 {#
-    Every version that each key ever had (SCD2), valid from (inclusive) to
-    (exclusive).
+    Every version that each key ever had (SCD2), with half-open validity: `valid_from` is
+    inclusive, `valid_to` is exclusive.
 
-    On a later build: the versions that the new loads make or change. A key whose
-    new changes come in order goes on from its last version. One with a late change
-    is derived anew, and its versions that no longer hold come as rows with
-    `_op = 'gone'`, which the merge turns into deletions.
+    On later builds: the versions that the new loads create or change. A key whose new
+    changes arrive in order continues from its last version. A key with a late change is
+    derived again from all its changes. Versions that are no longer valid become rows with
+    `_op = 'gone'`, which the merge deletes.
 #}
 {%- macro history_from_changes(
     changes,
@@ -24,7 +24,7 @@
 {%- do tidemark.require_merge(
     [shape.names.version_key], delete_condition="DBT_INTERNAL_SOURCE._op = 'gone'"
 ) -%}
-{#- What was known when is in the loads; and a deletion's row has no values to go on from. -#}
+{#- Only the loads record when something was known. The row of a deletion has no values to continue from. -#}
 {%- set can_go_on = not bitemporal and not (show_deletes and feed.partial) -%}
 {{ tidemark.derived_from(feed, shape.settings, changes, shape.names) }}
 {{ tidemark.history_rows(

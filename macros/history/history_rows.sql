@@ -1,7 +1,6 @@
 {#
-    The versions that the changes in scope come to, shaped as the model asks.
-    With `merges`, versions of the table that no longer hold come as rows with
-    `_op = 'gone'`.
+    Turn the changes in scope into versions, in the shape that the model asks for. With
+    `merges`, versions in the table that are no longer valid become rows with `_op = 'gone'`.
 #}
 {%- macro history_rows(changes, feed, shape, scope, merges) -%}
 
@@ -28,7 +27,7 @@ changes as (
 
 ),
 {% if scope.one_each and not feed.partial and not shape.bitemporal %}
-{# Each key has one change, and each change but a delete is a version that is open. #}
+{# Each key has one change. Each change except a delete is an open version. #}
 versions as (
 
     select
@@ -54,7 +53,7 @@ versions as (
 ),
 {% else %}
 {% if continues %}
-{# The last version of each key, as the change that it came from; if it is closed, its delete. #}
+{# The last version of each key, as the change that it came from, or as its delete if it is closed. #}
 last_versions as (
 
     select
@@ -71,7 +70,7 @@ last_versions as (
 
 ),
 {% elif shape.bitemporal %}
-{# Each load of a key is a state of knowledge, until its next one. #}
+{# Each load of a key is a state of knowledge, which lasts until the key's next load. #}
 loads_of_key as (
 
     select
@@ -155,7 +154,7 @@ whole_rows as (
 
 ),
 {% endif %}
-{# A change cannot take effect after the one that follows it: clocks go back, sequences do not. #}
+{# A change cannot take effect after the change that follows it: clocks go back, sequences do not. #}
 timed as (
 
     select
@@ -211,7 +210,7 @@ numbered_runs as (
 
 ),
 
-{# A version shows the last change of its run; a time without the row, its first delete. #}
+{# A version shows the last change of its run. A time span without the row shows its first delete. #}
 runs as (
 
     select
@@ -268,12 +267,12 @@ versions as (
 
     from bounded
 
-    {# What was deleted before it was ever seen is no row. #}
+    {# A key that was deleted before it was ever seen has no row. #}
     where
         {% if shape.show_deletes -%}
         content is not null
         {%- if continues %}
-        -- A deletion's row as the table has it.
+        -- The row of a deletion that the table already has.
         and not (shown._op = 'D' and shown._known_from is not null and valid_to is null)
         {%- endif %}
         {%- else -%}
@@ -310,9 +309,8 @@ shaped as (
 ){% if replaces %},
 
 {#
-    The merge writes each row that it gets, and need not read more of the table than the key: so
-    versions that the table has as they are are left out here. Those that no longer hold are found
-    in the same step.
+    The merge writes every row that it gets, and reads only the key of the table. So versions that
+    have not changed are left out here. The same step finds the versions that are no longer valid.
 #}
 compared as (
 
@@ -391,9 +389,9 @@ select * from shaped
 
 
 {#
-    Of the versions after each load of a key, those that are the same after
-    following loads are one row, known from the first of these loads until the load
-    that no longer says so.
+    Combine the versions after each load of a key: a version that is the same after several
+    consecutive loads is one row. It is known from the first of these loads until the load
+    that changes it.
 #}
 {%- macro _known_versions(feed, shape) -%}
 {%- set identity -%}

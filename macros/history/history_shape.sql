@@ -1,6 +1,6 @@
 {#
-    Check and fill in what a model asks of its history: the tracked columns, the
-    names of our own columns, and which of the optional ones there are.
+    Check the options of a history, and fill in the defaults: the tracked columns, the names
+    of Tidemark's own columns, and which of the optional columns it has.
 #}
 {%- macro history_shape(
     feed, tracked, untracked, column_names, open_end, show_deletes, bitemporal

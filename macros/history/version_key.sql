@@ -1,9 +1,9 @@
 {#
-    The surrogate key of a version: a function of key and start alone, so that
-    a rebuild gives the same keys. JSON keeps ('ab', 'c') and ('a', 'bc') apart.
-    It cuts timestamps to milliseconds: so the start is a number in it, and what
-    it cuts off a timestamp of the key comes behind. Where that is nothing it is a NULL,
-    which JSON leaves out, so that all other keys have the text that they always had.
+    The surrogate key of a version. It depends only on the key and the start, so a rebuild
+    gives the same surrogate keys. JSON keeps ('ab', 'c') and ('a', 'bc') apart. But JSON cuts
+    timestamps to milliseconds. So the start is in it as a number, and the digits cut off a
+    timestamp of the key follow in a separate field. If they are zero, the field is NULL and
+    JSON leaves it out, so all other version keys stay the same as before.
 #}
 {%- macro version_key(feed, valid_from, known_from=none) -%}
     md5(to_json(

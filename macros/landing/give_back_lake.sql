@@ -1,8 +1,8 @@
 {#
-    Say that dbt has written its last table, so that another run may begin;
-    and with TIDEMARK_CATALOG register the tables, if dbt has built some.
-    A failure is given as text, which the adapter refuses when dbt runs it as
-    SQL: raising here would end the run as if someone had interrupted it.
+    Signal that dbt has written its last table, so that another run can start. With
+    TIDEMARK_CATALOG, also register the tables, if dbt has built some.
+    A failure is returned as text. dbt runs the text as SQL, and the adapter refuses it: an
+    exception here would end the run as if someone had interrupted it.
 #}
 {%- macro give_back_lake() -%}
     {%- if execute and adapter.give_back_lake is defined -%}

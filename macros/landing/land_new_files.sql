@@ -1,6 +1,6 @@
 {#
-    Land what arrived in the landing folder, before the first model of a
-    `dbt build` or `dbt run`.
+    Land new files from the landing folder, before the first model of a `dbt build` or
+    `dbt run`.
 #}
 {%- macro land_new_files() -%}
     {%- if execute and flags.WHICH in ('build', 'run') and adapter.land_new_files is defined -%}

@@ -1,9 +1,9 @@
 {#
     Replaces: dbt_expectations 0.10 `default__regexp_instr`.
-    Why: on Spark the default looks at the length of what a regex found, so a regex that finds an
-    empty text (`^$`) counts as not found, and it ignores `is_raw` and `flags` but for a warning.
-    Spark has a `regexp_instr` of its own, raw literals, and flags inside the regex.
-    Reached by the entry `dispatch` in dbt_project.yml.
+    Why: on Spark the default checks the length of the match. So a regex that matches an empty text
+    (`^$`) counts as not found. It also ignores `is_raw` and `flags`, with only a warning.
+    Spark has its own `regexp_instr`, raw literals, and flags inside the regex.
+    Called through the entry `dispatch` in dbt_project.yml.
     Delete when: dbt_expectations has a `spark__regexp_instr` that passes the regex cases of
     tests/functional/expectations/cases.yml.
 #}

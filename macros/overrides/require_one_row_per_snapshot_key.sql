@@ -1,7 +1,7 @@
 {#
     Helper of: `spark__build_snapshot_table`, `spark__snapshot_staging_table`.
-    It reads the snapshot's query once more, for its keys alone, and tells of up to three that are wrong.
-    Their values stay out: dbt's logs and artifacts have other readers than the table.
+    It runs the snapshot's query once more, only for its keys, and reports up to three wrong keys. It
+    does not show their values: more people can read dbt's logs and artifacts than the table.
 #}
 {%- macro require_one_row_per_snapshot_key(unique_key, sql) -%}
 

@@ -1,7 +1,7 @@
 {#
     Helper of: `spark__create_columns`, `spark__snapshot_merge_sql`.
-    The columns that dbt-core adds to a snapshot's changes for a key of several columns; they are
-    not the snapshot's own.
+    The columns that dbt-core adds to a snapshot's changes if the key has several columns. They are not
+    columns of the snapshot itself.
 #}
 {%- macro snapshot_key_columns() -%}
     {%- set names = [] -%}

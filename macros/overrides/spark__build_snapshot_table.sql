@@ -1,6 +1,6 @@
 {#
     Replaces: dbt-core `default__build_snapshot_table`, for Spark.
-    Why: the first run of a snapshot trusts the unique_key as much as the later ones; see
+    Why: the first run of a snapshot trusts the unique_key, just like later runs. See
     spark__snapshot_staging_table.sql.
     Delete when: dbt-core refuses such keys.
 #}

@@ -1,7 +1,8 @@
 {#
     Replaces: dbt-spark 1.11 `spark__create_columns`.
-    Why: its snapshot takes dbt_unique_key_1, dbt_unique_key_2 ... of a key of several columns, which
-    are for the comparison only, for new columns of the source, and adds them to the table.
+    Why: if the key has several columns, dbt-spark's snapshot has columns dbt_unique_key_1,
+    dbt_unique_key_2 ... that are only used to compare keys. It takes them for new columns of the
+    source, and adds them to the table.
     Delete when: dbt-spark's snapshot leaves these columns out, as dbt-core's does.
 #}
 {%- macro spark__create_columns(relation, columns) -%}

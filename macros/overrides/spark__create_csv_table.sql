@@ -1,6 +1,6 @@
 {#
     Replaces: dbt-spark 1.11 `spark__create_csv_table`.
-    Why: a Delta table is replaced in place; see spark__reset_csv_table.sql.
+    Why: a Delta table is replaced in place. See spark__reset_csv_table.sql.
     Delete when: dbt-spark replaces a seed's Delta table.
 #}
 {%- macro spark__create_csv_table(model, agate_table) -%}

@@ -1,7 +1,7 @@
 {#
     Replaces: dbt-spark 1.11 `spark__get_columns_in_relation`.
-    Why: it gives raw `describe` rows, without `.name`, so that dbt's snapshots
-    write all-NULL deletion rows (dbt-adapters issue 1401).
+    Why: it returns raw `describe` rows without `.name`, so dbt's snapshots write all-NULL
+    deletion rows (dbt-adapters issue 1401).
     Delete when: that issue is closed.
 #}
 {%- macro spark__get_columns_in_relation(relation) -%}

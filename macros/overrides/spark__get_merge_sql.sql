@@ -1,13 +1,13 @@
 {#
     Replaces: dbt-spark 1.11 `spark__get_merge_sql`.
-    Why: its merge cannot delete, updates every match, compares keys with `=`
-    and needs every target column in the source.
-    The options carry dbt-databricks' names, so that a model reads alike there;
-    `delete_condition`, `skip_unchanged` (a match without a difference is not
-    written) and `stage_source` are ours. Source and target are
-    `DBT_INTERNAL_SOURCE` and `DBT_INTERNAL_DEST`.
-    With `stage_source` Delta computes the source's rows once and keeps them while it merges. By itself
-    it does so only for sources that are not Delta tables, and computes others up to three times.
+    Why: its merge cannot delete, updates every match, compares keys with `=`, and needs every
+    target column in the source.
+    The options have the same names as in dbt-databricks, so that a model reads the same there. Only
+    `delete_condition`, `skip_unchanged` (a matched row without a difference is not written) and
+    `stage_source` are our own. Source and target are `DBT_INTERNAL_SOURCE` and `DBT_INTERNAL_DEST`.
+    With `stage_source`, Delta computes the source rows once and keeps them during the merge. By
+    default, it does so only for sources that are not Delta tables, and computes others up to three
+    times.
     Delete when: dbt-spark's merge has these clauses (dbt-adapters issue 1170).
 #}
 {%- macro spark__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) -%}

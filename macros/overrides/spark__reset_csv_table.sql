@@ -1,8 +1,8 @@
 {#
     Replaces: dbt-spark 1.11 `spark__reset_csv_table`.
-    Why: it drops a seed's table at every build. A process that is killed within the drop leaves
-    a folder that no catalog knows, where Delta refuses to create the table ever after; and
-    the table's earlier versions are gone.
+    Why: it drops a seed's table at every build. If the process is killed during the drop, it leaves a
+    folder that is in no catalog, and Delta always refuses to create the table there. The drop also
+    loses the table's earlier versions.
     Delete when: dbt-spark replaces a seed's Delta table.
 #}
 {%- macro spark__reset_csv_table(model, full_refresh, old_relation, agate_table) -%}

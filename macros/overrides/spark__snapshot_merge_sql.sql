@@ -1,13 +1,12 @@
 {#
     Replaces: dbt-spark 1.11 `spark__snapshot_merge_sql`.
-    Why: it ends in `insert *`, which needs every column of the snapshot in the
-    source: a column that the source drops stops the snapshot for good. Here
-    the columns that the source has are inserted, and the others are NULL.
-    And it takes a new version for known when an old one has its dbt_scd_id: a
-    row that was deleted and comes back with its old `updated_at` is lost. Here
-    changes alone are compared, and each new version is inserted, as dbt-core does.
-    Delete when: dbt-spark's own macro makes use of `insert_cols`, and inserts as
-    dbt-core's.
+    Why: it ends in `insert *`, which needs every column of the snapshot in the source. So
+    once the source drops a column, the snapshot always fails. Here only the columns that the
+    source has are inserted, and the others are NULL.
+    It also skips a new version if an old version has the same dbt_scd_id: a row that was
+    deleted and comes back with its old `updated_at` is lost. Here only changes are compared,
+    and each new version is inserted, as in dbt-core.
+    Delete when: dbt-spark's own macro uses `insert_cols`, and inserts as dbt-core's does.
 #}
 {%- macro spark__snapshot_merge_sql(target, source, insert_cols) -%}
 

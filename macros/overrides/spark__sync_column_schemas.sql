@@ -1,10 +1,10 @@
 {#
     Replaces: dbt-core 1.11 `default__sync_column_schemas`.
-    Why: with `append_new_columns` it leaves types as they are, so that what outgrows
-    an int stops the build, and a timestamp in a date column loses its hours without a word.
-    Here a wider type widens the column: in Delta's metadata where Delta can, else by a rewrite.
-    A type that does not hold the old values is refused.
-    Delete when: dbt-core widens types with `append_new_columns`, and dbt-spark knows how.
+    Why: with `append_new_columns` it does not change types. So a value too large for an int stops the
+    build, and a timestamp in a date column loses its time of day without a warning.
+    Here a wider type widens the column: in Delta's metadata if Delta can, otherwise by a rewrite.
+    A type that cannot hold the old values is refused.
+    Delete when: dbt-core widens types with `append_new_columns`, and dbt-spark supports it.
 #}
 {%- macro spark__sync_column_schemas(on_schema_change, target_relation, schema_changes_dict) -%}
     {%- set added = schema_changes_dict['source_not_in_target'] -%}
@@ -34,7 +34,7 @@
 
     {%- if added or removed -%}
         {%- do alter_relation_add_remove_columns(target_relation, added or none, removed or none) -%}
-        {#- From now on the table has to remember by what these are derived, too. -#}
+        {#- From now on the table must also record the settings that these are derived with. -#}
         {%- set properties = tblproperties_clause() | trim -%}
         {%- if properties -%}
             {%- do run_query('alter table ' ~ target_relation ~ ' set ' ~ properties) -%}
@@ -60,7 +60,7 @@
 {%- endmacro -%}
 
 
-{#- Whether Delta's type widening takes a column from the one to the other. -#}
+{#- Whether Delta's type widening can change a column from the old type to the new one. -#}
 {%- macro _is_wider(old, new) -%}
     {%- set digits = {'tinyint': 3, 'smallint': 5, 'int': 10, 'bigint': 20} -%}
     {%- if new in digits -%}

@@ -1,8 +1,8 @@
 {#
     Replaces: dbt-spark 1.11 `spark__tblproperties_clause`.
-    Why: a table has to remember by what it was derived, in the commit that
-    creates it. `derived_from` writes it as a comment into the compiled SQL; here it becomes
-    a property of the table, beside those of the model's own config.
+    Why: a table must record the settings that it is derived with, in the same commit that creates it.
+    `derived_from` writes them as a comment into the compiled SQL. Here the comment becomes a property
+    of the table, next to the properties of the model's own config.
     Delete when: a model can set `tblproperties` while it is compiled.
 #}
 {%- macro spark__tblproperties_clause() -%}

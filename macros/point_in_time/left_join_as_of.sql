@@ -1,6 +1,6 @@
 {#
-    Join facts to the version of a history that held at the fact's own time: the
-    dimension as it was, not as it is.
+    Join facts to the version of a history that was valid at the time of the fact: the
+    dimension as it was then, not as it is now.
 #}
 {%- macro left_join_as_of(history, alias, on, at, known_at=none, column_names={}) -%}
     {%- if not on -%}

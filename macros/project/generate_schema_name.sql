@@ -1,8 +1,8 @@
 {#
     Replaces: dbt-core `generate_schema_name`.
-    Why: a layer's folder names its schema (`current`, `history`, `marts`). A
-    developer whose profile has a schema of their own gets it as a prefix.
-    Delete when: dbt's own can leave the profile's schema out of the name.
+    Why: a layer's folder sets its schema (`current`, `history`, `marts`). If a developer's
+    profile has its own schema, it becomes a prefix.
+    Delete when: dbt's own macro can leave the profile's schema out of the name.
 #}
 {%- macro generate_schema_name(custom_schema_name, node) -%}
     {%- if custom_schema_name is none -%}

@@ -1,14 +1,14 @@
 {#
-    Read a text as a type, or NULL where it does not fit.
+    Cast a text to a type, or to NULL if it does not fit.
 
-    Landing renders this very macro to find the rows that do not fit, so what
-    passed the door is never silently NULL here. Hence plain Jinja only: no
-    `ref`, no `return`, nothing that only dbt knows.
+    Landing renders this same macro to find the rows that do not fit, so a value that has
+    landed is never silently NULL here. So use only plain Jinja: no `ref`, no `return`,
+    nothing that only dbt knows.
 
-    Why not a bare cast: it rounds decimals, refuses `+5.0e+02` as an integer
-    (AWS DMS writes floats so), reads `2024` as a date and `10:11:12` as today,
-    drops the hour of a time that is read as a date and the zone of one that is
-    to have none, and makes `1e999` infinite.
+    Why not a bare cast: it rounds decimals, refuses `+5.0e+02` as an integer (AWS DMS writes
+    floats this way), reads `2024` as a date and `10:11:12` as today, drops the time of day
+    when it reads a time as a date, drops the zone when it reads a time as a type without
+    one, and makes `1e999` infinite.
 #}
 {%- macro cast_text(text, type) -%}
     {%- set type = type | lower -%}
@@ -36,7 +36,7 @@
             null
         )
     {%- elif type in ('timestamp', 'timestamp_ntz') -%}
-        {#- What has no zone may carry that of UTC alone: of another one the hours would be lost. -#}
+        {#- A type without a zone accepts only UTC: with any other zone, the hours would be lost. -#}
         {%- set offset = '[+-][0-9:]+' if type == 'timestamp' else '[+-][0:]+' -%}
         if(
             trim({{ text }}) rlike '^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9:.]+)?( ?(Z|UTC|{{ offset }}))?$',
@@ -52,10 +52,10 @@
 
 
 {#
-    Whether a number has no digit but 0 behind so many places. A cast would round
-    them away, and 38 digits leave no room to compare with. Most texts are plain
-    numbers, for which one look is enough; of `155.5e-1` the digits are counted,
-    without the sign, the point, and the blanks and control characters beside it.
+    Whether a number has only zeros after this many decimal places. A cast would round the
+    other digits away, and with 38 digits there is no wider type to compare with. For plain
+    numbers, which most texts are, one regex is enough. For `155.5e-1`, the digits are
+    counted, without the sign, the point, and surrounding blanks and control characters.
 #}
 {%- macro _fits_scale(text, scale) -%}
     {%- set digits = "regexp_replace(%s, concat('[-+.', chr(1), '- ]'), '')" -%}

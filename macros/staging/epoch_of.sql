@@ -1,8 +1,8 @@
 {#
-    The number of the epoch that a time belongs to: how many of these times are not
+    The number of the epoch that a time belongs to: the number of these times that are not
     after it. Positions in a log are never compared across epochs.
 
-    Landing renders this very macro, to compare within epochs. Hence plain Jinja only.
+    Landing renders this same macro, to compare within epochs. So use only plain Jinja.
 #}
 {%- macro epoch_of(epochs, at) -%}
     {%- if epochs -%}

@@ -1,6 +1,6 @@
 {#
-    Whether the log holds a reload. To look for one in every query costs more than
-    to look once, when the staging view is made.
+    Whether the log contains a reload. Checking once, when the staging view is created, costs
+    less than checking in every query.
 #}
 {%- macro log_has_reloads(log) -%}
     {%- if not execute or not load_relation(log) -%}

@@ -1,12 +1,11 @@
 {#
-    Read a change log as typed change events, in the one shape that every
-    model below expects.
+    Read a change log as typed change events, in the one shape that all downstream models
+    expect.
 
-    Landing refused each text that does not fit its type, with this project's
-    own `cast_text`. If the YAML gives a column another type later, and a text
-    in the log does not fit it, the build fails: a value never becomes a NULL.
-    Of a delete only the key is read: a source may leave the other columns
-    empty, or fill them with defaults.
+    Landing refused every text that does not fit its type, with the same `cast_text`. If the
+    YAML gives a column another type later, and a text in the log does not fit it, the build
+    fails: a value never becomes NULL. For a delete, only the key and the sequence are read:
+    a source may leave the other columns empty, or fill them with defaults.
 #}
 {%- macro typed_changes(log, feed) -%}
     {%- set has_reloads = feed.has_generations and tidemark.log_has_reloads(log) -%}
@@ -90,13 +89,13 @@
 
 
 {#
-    The rows of an initial load are older than every change, whatever their own
-    columns say. A reload begins a new generation: its rows come after all
-    changes of the files before it, and before those of the files after it.
-    Without a declared sequence the files' own times say so. So it is with an epoch,
-    in which the sequence counts anew; a snapshot of Debezium's is older than the
-    changes of its own epoch. A DMS task has one initial load, however late its files
-    were written: the others are reloads.
+    The rows of an initial load are older than every change, whatever their own columns
+    say. A reload starts a new generation: its rows come after all changes in earlier
+    files, and before the changes in later files. Without a declared sequence, the times
+    of the files already give this order. An epoch, in which the sequence starts again,
+    works the same way: a Debezium snapshot is older than the changes of its own epoch. A
+    DMS task has one initial load, however late its files were written. All other loads
+    are reloads.
 #}
 {%- macro _phase(feed, has_reloads) -%}
     {%- set epochs_before -%}
@@ -123,16 +122,16 @@
 {%- endmacro -%}
 
 
-{#- A load's rows, and the truncate at position 0 that landing puts before those of a reload. -#}
+{#- The rows of a load, and the truncate at position 0 that landing puts before the rows of a reload. -#}
 {%- macro _is_reload() -%}
     (_op = 'R' or _position = 0)
 {%- endmacro -%}
 
 
 {#
-    Without a declared sequence, a change stands where it stands in the files: there,
-    a row that goes from a to b and back to a in one file has changed twice, and
-    the second a is no copy of the first.
+    Without a declared sequence, the position in the files orders the changes. If a row
+    goes from a to b and back to a in one file, it has changed twice, and the second a is
+    not a copy of the first.
 #}
 {%- macro _sequence(feed) -%}
     {%- if feed.is_placed -%}

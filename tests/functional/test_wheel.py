@@ -46,7 +46,7 @@ def test_a_new_project_from_nothing(wheel: Environment, tmp_path: Path) -> None:
     assert "Landed 2 rows from 1 file." in told
     assert "3 models built, 1 test passed" in told
     assert "Nothing to build" in wheel.must("tidemark", "run", cwd=club)
-    assert sorted(csv_of(wheel, club, "select * from current.cur_club__people")) == [
+    assert sorted(csv_of(wheel, club, "select id, name, born from current.cur_club__people")) == [
         "1,Ada,1815-12-10",
         "2,Grace,1906-12-09",
     ]

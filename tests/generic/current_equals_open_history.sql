@@ -1,5 +1,5 @@
 {#
-    The current table is the history's open versions, column for column.
+    The current table equals the open versions of the history, column for column.
 
     Returns the rows that only one of them has.
 

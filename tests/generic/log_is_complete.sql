@@ -1,17 +1,17 @@
 {#
-    Every row that the ledger says has landed is in the change log, once.
+    Every row that landed according to the ledger is in the change log exactly once.
 
-    Returns the files of which the log has more or fewer rows than landed.
+    Returns the files with more or fewer rows in the log than landed.
 
     Arguments
-        source_name (string): the source, as the ledger names it.
-        table_name (string): the table, as the ledger names it.
+        source_name (string): the source's name in the ledger.
+        table_name (string): the table's name in the ledger.
 #}
 {% test log_is_complete(model, source_name, table_name) %}
 
     with
 
-    {# What was taken back is no longer in the log. #}
+    {# Rows of retracted files are no longer in the log. #}
     retracted as (
 
         select
@@ -59,7 +59,7 @@
 
         from {{ model }}
 
-        -- At position 0 stands the truncate that landing puts before a full load.
+        -- Position 0 is the truncate that landing puts before a full load.
         where _position > 0
 
         group by _load_id, _file

@@ -1,5 +1,5 @@
 {#
-    A key has one open version at most.
+    A key has at most one open version.
 
     Returns the keys that have more.
 

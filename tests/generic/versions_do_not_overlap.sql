@@ -1,8 +1,8 @@
 {#
-    At any time a key has one version at most, and every version lasts.
+    At any time a key has at most one version, and no version is empty.
 
-    Returns the versions that end before they begin, or that last into the
-    next one; an open version that is not the key's last is one of these.
+    Returns the versions that end at or before their start, or overlap the next one. This
+    includes an open version that is not the key's last.
 
     Arguments
         key (list): the columns that identify a row.

@@ -19,7 +19,7 @@ parsed as (
 
 ),
 
--- The array in the document becomes a table of its own.
+-- The array in the document becomes a separate table.
 lines as (
 
     select

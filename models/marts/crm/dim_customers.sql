@@ -10,7 +10,7 @@ with_next as (
 
     select
         *,
-        -- What the first extract has is taken to hold since the dimension's first day.
+        -- Rows of the first extract count as effective since the dimension's first day.
         greatest(to_date(known_at), to_date('{{ var("crm_first_day", "2022-07-01") }}')) as rec_eff_dt,
         lead(to_date(known_at)) over (
             partition by customer_id
@@ -38,7 +38,7 @@ dated as (
         city,
         country,
         rec_eff_dt,
-        -- The day before the next version's; before the build that saw the customer gone.
+        -- The day before the next version, or before the build that found the customer deleted.
         case
             when valid_to is null then to_date('9999-12-31')
             when next_valid_from <= valid_to then date_sub(next_eff_dt, 1)
@@ -66,5 +66,5 @@ select
 
 from dated
 
--- Of two versions within a day, the day is the later one's.
+-- Of two versions within a day, the day belongs to the later one.
 where rec_eff_dt <= rec_exp_dt

@@ -18,7 +18,7 @@ versions as (
 
 ),
 
--- mileage was dropped: a vehicle that has changed since has it in its history alone.
+-- mileage was dropped: if a vehicle has changed since, only its history has the mileage.
 last_told as (
 
     select
@@ -33,7 +33,7 @@ last_told as (
 
 ),
 
--- depot became home_depot: a vehicle that has not changed since has the old one alone.
+-- depot became home_depot: if a vehicle has not changed since, it has only the old column.
 renamed as (
 
     select

@@ -18,7 +18,7 @@ cleaned as (
         region,
         opportunity_stage,
         target_close as target_close_date,
-        -- The sheet formats money: $12,000.00
+        -- The sheet formats amounts of money: $12,000.00
         cast(regexp_replace(forecasted_monthly_revenue, '[$,]', '') as decimal(12, 2))
             as forecasted_monthly_revenue,
         cast(regexp_replace(weighted_revenue, '[$,]', '') as decimal(12, 2)) as weighted_revenue,

@@ -9,7 +9,7 @@ policies as (
 by_region as (
 
     select
-        -- The source spells regions as it likes: WEST and West are one.
+        -- The source spells regions inconsistently: WEST and West are the same region.
         initcap(region_name) as region_name,
         count(*) as policy_count,
         cast(sum(insured_value) as bigint) as insured_value,

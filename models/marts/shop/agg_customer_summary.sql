@@ -7,7 +7,7 @@
     on_schema_change='append_new_columns',
 ) }}
 
-{# How far the table has come with each of the three: which customers to add up anew. #}
+{# The newest applied load of each source. Later loads decide which customers to recompute. #}
 {%- set since = tidemark.newest_loads_applied(['_customers_load_id', '_sites_load_id', '_orders_load_id']) -%}
 
 with
@@ -41,7 +41,7 @@ touched_customers as (
 
 ),
 
--- A site that went from one customer to another concerns both.
+-- A site that moved from one customer to another affects both.
 touched_sites as (
 
     {{ tidemark.values_of_touched_keys(
@@ -103,7 +103,7 @@ per_customer as (
 
 ),
 
--- A customer that is gone has no counts, and the merge deletes it.
+-- A deleted customer has no counts, and the merge deletes it.
 counted as (
 
     select

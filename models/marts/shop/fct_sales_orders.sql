@@ -6,7 +6,7 @@ orders as (
 
 ),
 
--- What is known first of a site or a customer held before, as far as anybody can tell.
+-- The first known version of a site or customer is assumed to be valid before, too.
 sites_ever as (
 
     select

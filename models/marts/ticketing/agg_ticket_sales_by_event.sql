@@ -24,7 +24,7 @@ sold as (
         tickets.sporting_event_id,
         count(distinct purchases.sporting_event_ticket_id) as tickets_sold,
         count_if(purchases.transferred_from_id is not null) as tickets_sold_on,
-        -- What one person pays another is no revenue of the club.
+        -- A payment between two persons is not revenue of the club.
         sum(if(purchases.transferred_from_id is null, purchases.purchase_price, 0)) as revenue
 
     from tickets
