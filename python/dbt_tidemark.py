@@ -1,7 +1,7 @@
-"""dbt imports this module because of its name, and dbt-spark 1.11 then works as Tidemark needs.
+"""Patches dbt-spark 1.11 for Tidemark. dbt imports this module because of its name.
 
-Each function in tidemark/dbt_plugin that replaces a part of dbt-spark or PySpark names the part
-and says why. The guard in tests/python/test_replaced_parts.py fails when a replaced part changes
+Each function in tidemark/dbt_plugin that replaces a part of dbt-spark or PySpark names that part
+and gives the reason. tests/python/test_replaced_parts.py fails if a replaced part changes
 upstream.
 """
 

@@ -1,8 +1,8 @@
 """Tidemark as a job: AWS Glue, EMR Serverless, an EMR step, any spark-submit.
 
-The session is the host's, with its metastore and jars. All arguments are `--name value`, as Glue
-has them; those that the host adds for itself are passed over. What the job changes of the
-session's settings and of the environment is put back, for a host that goes on.
+The job uses the host's session, with its metastore and jars. All arguments have the form
+`--name value`, as in Glue; arguments that the host adds for itself are ignored. The job restores
+the session settings and environment variables that it changes, for hosts that continue.
 """
 
 import argparse
@@ -23,21 +23,21 @@ from tidemark.errors import ConfigError, TidemarkError
 from tidemark.spark import session
 from tidemark.variables import during
 
-# The job's arguments that are a variable of every command's.
+# Job arguments that set an environment variable of the tidemark commands.
 _VARIABLES = {
     "landing": ("TIDEMARK_LANDING", "where change files arrive, such as s3a://bucket/landing"),
     "warehouse": ("TIDEMARK_WAREHOUSE", "where schemas are created, such as s3a://bucket/tables"),
     "artifacts": (outcome.ARTIFACTS_VARIABLE, "where dbt's artifacts go, such as s3://bucket/runs"),
-    "notify": (outcome.NOTIFY_VARIABLE, "ARN of an SNS topic that is told how the run ended"),
-    "catalog": ("TIDEMARK_CATALOG", "glue: register tables in AWS's Data Catalog"),
-    "target": (targets.TARGET_VARIABLE, "of profiles.yml, with method session"),
+    "notify": (outcome.NOTIFY_VARIABLE, "ARN of an SNS topic to notify when the run ends"),
+    "catalog": ("TIDEMARK_CATALOG", "glue: register tables in the AWS Glue Data Catalog"),
+    "target": (targets.TARGET_VARIABLE, "a target of profiles.yml with method session"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command in the host's session.
 
-    Raises TidemarkError when it failed, with the names of the tables that did.
+    Raises TidemarkError with the names of the failed tables.
     """
     options = _options(sys.argv[1:] if arguments is None else arguments)
     with ExitStack() as until_the_end:
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         variables["TIDEMARK_RUN_ID"] = run_id
         is_zip = options.project.endswith(".zip")
         variables["DBT_PROJECT_DIR"] = str(folder / "project") if is_zip else options.project
-        # A job has a folder for its logs; the lake's tables are the warehouse's.
+        # The job's lake holds only its logs; tables are in the warehouse.
         variables["TIDEMARK_LAKE"] = os.environ.get("TIDEMARK_LAKE", str(folder / "lake"))
         until_the_end.enter_context(during(variables))
         until_the_end.enter_context(outcome.published(run_id))
@@ -59,8 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _unpack(options.project, folder / "project")
         if targets.method() != "session":
             raise ConfigError(
-                "The job works in its own session, so on a target with method session: use "
-                "--target embedded."
+                "The job runs in its host's session, which needs a target with method session. "
+                "Use --target embedded."
             )
         builder = SparkSession.builder.appName("tidemark").enableHiveSupport()
         if options.warehouse:
@@ -69,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         there = str(spark.conf.get("spark.sql.warehouse.dir"))
         if options.warehouse and there.rstrip("/") != _as_uri(options.warehouse).rstrip("/"):
             raise ConfigError(
-                f"--warehouse {options.warehouse}: the host has a session already, whose "
-                f"spark.sql.warehouse.dir is {there}: set it where the session is made."
+                f"--warehouse {options.warehouse} has no effect: the host's session has "
+                f"spark.sql.warehouse.dir {there}. Set it where the session is created."
             )
         until_the_end.enter_context(session.settings_during(spark, session.ESSENTIAL))
         cli.perform(shlex.split(options.command))
@@ -79,10 +79,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tidemark_job.py", allow_abbrev=False)
     parser.add_argument(
-        "--project", help="the folder of dbt_project.yml, or its zip, also on S3 (needed)"
+        "--project", help="required: the folder of dbt_project.yml or its zip, local or on S3"
     )
-    parser.add_argument("--command", default="run", help="one of tidemark's (default: run)")
-    parser.add_argument("--run-id", help="default: that of Glue's job run, else made up")
+    parser.add_argument(
+        "--command", default="run", help="the tidemark command to run (default: run)"
+    )
+    parser.add_argument(
+        "--run-id", help="the run's id (default: the id of the Glue job run, or a generated one)"
+    )
     parser.add_argument("--JOB_RUN_ID", help=argparse.SUPPRESS)
     for name, (variable, what) in _VARIABLES.items():
         parser.add_argument(f"--{name}", help=f"{what} ({variable})")
@@ -90,19 +94,19 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     options, _ = parser.parse_known_args(arguments)
     if not options.project:
         raise ConfigError(
-            "The job argument --project is missing: it names the project's folder or zip, such as "
+            "The job argument --project is missing. Set it to the project's folder or zip, such as "
             "s3://bucket/tidemark/project.zip."
         )
     return options
 
 
 def _as_uri(place: str) -> str:
-    """A place as Spark has it in its settings."""
+    """A location in the form that Spark's settings have."""
     return place if "://" in place else f"file:{Path(place).absolute()}"
 
 
 def _unpack(place: str, to: Path) -> None:
-    """Unpack the project's zip, which may be on S3."""
+    """Unpack the project's zip, local or on S3."""
     file = Path(place)
     if transfer.is_on_s3(place):
         file = to.with_suffix(".zip")
@@ -111,12 +115,12 @@ def _unpack(place: str, to: Path) -> None:
         with zipfile.ZipFile(file) as archive:
             archive.extractall(to)
     except (OSError, zipfile.BadZipFile) as error:
-        raise ConfigError(f"--project {place} is not a zip that can be read: {error}.") from error
+        raise ConfigError(f"--project {place} is not a readable zip file: {error}.") from error
 
 
 if __name__ == "__main__":
     try:
         main()
     except TidemarkError as error:
-        # Glue shows what a script exits with as the run's error message.
+        # Glue shows a script's exit message as the error of the job run.
         sys.exit(f"tidemark: {error}")

@@ -1,7 +1,7 @@
 """Entity resolution for Python models: DataFrame in, DataFrame out, nothing written.
 
-Exact duplicates of a key are the macros' work; here are records that mean the same thing and
-say it differently.
+The macros remove exact duplicates of a key. These functions find different records of the same
+entity.
 """
 
 import difflib
@@ -26,16 +26,16 @@ def group_similar(
     within: Sequence[str],
     threshold: float = 0.85,
 ) -> DataFrame:
-    """Group records whose texts are spellings of the same thing.
+    """Group records whose texts are variants of the same text.
 
-    Texts are compared as sorted words, without case, punctuation or the difference between
-    `140 cm` and `140cm`; only records that agree in the `within` columns are compared, so a
-    group's size bounds the work. The group's id is its lowest key, so that a rerun gives the
-    same groups; a record joins the first group, in key order, that is at least `threshold`
-    alike (0 to 1, difflib's ratio).
+    Compares texts as sorted words, ignoring case, punctuation and the difference between
+    `140 cm` and `140cm`. Compares only records with the same values in the `within` columns,
+    which limits the work. A record joins the first group, in key order, with a similarity of at
+    least `threshold` (0 to 1, difflib's ratio). A group's id is its lowest key, so a rerun gives
+    the same groups.
 
     Returns the columns of `frame` and `group_key` (the key's type), `similarity` (double).
-    Raises MissingColumnError when a named column is not there.
+    Raises MissingColumnError if a named column is missing.
     """
     _require(frame, [key, text, *within], "the frame")
     key_type = frame.schema[key].dataType.simpleString()
@@ -75,21 +75,19 @@ def survivors(
     changed_at: str,
     threshold: float = 0.9,
 ) -> DataFrame:
-    """One record per key out of audited entries, and which keys are the same person.
+    """Pick one record per key from audited entries, and find keys of the same person.
 
-    Of a key's entries in `master` the newest by `audited_at` survives whole; among entries of the
-    same time the one with more values, then the one with the greater values, so that a rerun
-    survives alike. The same in `address`, which is joined to it where there is one. `email`
-    is trimmed and in lower case, and NULL when nothing is left.
+    Keeps the newest entry per key in `master` by `audited_at`. On a tie, the entry with more
+    values wins, then the one with the greater values, so a rerun gives the same result. Does the
+    same in `address` and left joins it. `email` is trimmed, in lower case, and NULL if empty.
 
-    `person_id` is the lowest key of the same person: those in the same `place` whose `name` is at
-    least `threshold` alike are one (see `group_similar`; without a place or a name nobody is), and
-    so are those of whom two have the same `email`.
+    `person_id` is the lowest key of the same person. Keys in the same `place` whose `name` has a
+    similarity of at least `threshold` are one person (see `group_similar`; keys without a place
+    or a name are not compared). Groups that share an `email` are also one person.
 
-    Returns `key`, `person_id` (the key's type), the other columns of both frames (where both have
-    one, `master`'s), `audited_at`, the newer one of the two, and `known_at`, the newest
-    `changed_at` of all entries: as of when this is so. Raises MissingColumnError when a named
-    column is not there.
+    Returns `key`, `person_id` (the key's type), the other columns of both frames (`master`'s if
+    both have one), `audited_at`, the newer of the two, and `known_at`, the newest `changed_at` of
+    all entries. Raises MissingColumnError if a named column is missing.
     """
     _require(master, [key, audited_at, changed_at, *name], "master")
     _require(address, [key, audited_at, changed_at, email, place], "address")
@@ -134,7 +132,7 @@ def survivors(
 
 
 def _is_own(column: str, key: str, audited_at: str) -> bool:
-    """Columns with _ in front are Tidemark's."""
+    """Column names that start with _ are Tidemark's."""
     return column not in (key, audited_at) and not column.startswith("_")
 
 
@@ -160,7 +158,7 @@ def _require(frame: DataFrame, needed: Sequence[str], what: str) -> None:
 
 
 def normalised(text: str | None) -> str:
-    """The text's words in a standard order and spelling.
+    """The words of a text, normalised and sorted.
 
     >>> normalised("Shelf steel, 90 x 30")
     '30 90 shelf steel x'

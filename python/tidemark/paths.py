@@ -1,4 +1,4 @@
-"""Where things are: the project, its lake, its landing folder, the jar cache."""
+"""Paths: the project, its lake, its landing folder, the jar cache."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from tidemark.spark import spark_line
 
 
 def project_dir() -> Path:
-    """The folder of `dbt_project.yml`: DBT_PROJECT_DIR, or here, or the nearest one above."""
+    """The folder with dbt_project.yml: at or above DBT_PROJECT_DIR, else the working directory."""
     named = os.environ.get("DBT_PROJECT_DIR")
     start = Path(named).resolve() if named else Path.cwd().resolve()
     for folder in [start, *start.parents]:
@@ -17,12 +17,12 @@ def project_dir() -> Path:
             return folder
     raise ConfigError(
         f"There is no dbt_project.yml in {start} or above it. "
-        "Run from the project's folder, or set DBT_PROJECT_DIR."
+        "Run from the project folder, or set DBT_PROJECT_DIR."
     )
 
 
 def _from_env(variable: str, default: Path) -> Path:
-    """An absolute path; a relative one counts from the project, not from the shell's folder."""
+    """The variable as a path. A relative path is resolved against the project folder."""
     value = os.environ.get(variable)
     return (project_dir() / value).resolve() if value else default
 
@@ -33,12 +33,12 @@ def _place(variable: str, default: Path) -> str:
 
 
 def lake_dir() -> Path:
-    """Metastore, lock, logs, mostly the tables: TIDEMARK_LAKE, or the line's folder."""
+    """The folder of metastore, lock, logs and usually tables: TIDEMARK_LAKE or a default."""
     return _from_env("TIDEMARK_LAKE", project_dir() / spark_line.lake_folder())
 
 
 def make_lake(lake: Path | None = None) -> Path:
-    """The lake's folder. A new one is for this user alone; one that is there stays as it is."""
+    """Create the lake's folder, readable only by this user, unless it exists."""
     lake = lake or lake_dir()
     if not lake.exists():
         lake.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def make_lake(lake: Path | None = None) -> Path:
 
 
 def opened_in_lake(name: str, mode: str, *, lake: Path | None = None) -> IO[str]:
-    """A text file of the lake, opened; a new one is for whom the lake's folder is."""
+    """Open a text file in the lake. A new file gets the permissions of the lake's folder."""
     lake = make_lake(lake)
     rights = lake.stat().st_mode & 0o666
     return open(
@@ -64,12 +64,12 @@ def landing() -> str:
 
 
 def landing_dir() -> Path:
-    """The landing folder, for what needs local files. Raises ConfigError when it is a URI."""
+    """The landing folder, for code that needs local files. Raises ConfigError if it is a URI."""
     place = landing()
     if "://" in place:
         raise ConfigError(
-            f"TIDEMARK_LANDING is {place}: this command only looks at local files. "
-            "Copy a few of them, and point TIDEMARK_LANDING at the copy."
+            f"TIDEMARK_LANDING is {place}, but this command reads only local files. "
+            "Copy some of the files to a local folder and point TIDEMARK_LANDING at it."
         )
     return Path(place)
 

@@ -1,6 +1,6 @@
-"""S3: what Hadoop's connector is told, and its errors in a sentence.
+"""S3: settings for Hadoop's connector, and its errors in one sentence.
 
-Credentials are left to it and to the environment: they are in no setting and in no text of ours.
+The connector finds credentials by itself. They never appear in Tidemark's settings or messages.
 """
 
 import os
@@ -10,19 +10,19 @@ from pyarrow import fs
 
 from tidemark import paths
 
-# For the first look at a place: a client of its own, which gives up in seconds. All others keep
-# trying for minutes, as a run that has begun should.
+# For the first access to a location: a separate client that gives up within seconds. All other
+# clients retry for minutes, as a run that has started should.
 ONE_TRY = {
     "fs.s3a.impl.disable.cache": "true",
     "fs.s3a.attempts.maximum": "1",
     "fs.s3a.retry.limit": "1",
 }
 
-# What a store answers, and what a person can do. The first that fits is taken.
+# Patterns of a store's errors, and what to do about them. The first match counts.
 _CAUSES = (
     (
         r"NoSuchBucket|UnknownStoreException|bucket does not exist|Bucket \S+ does not exist",
-        "there is no such bucket",
+        "the bucket does not exist",
     ),
     (
         r"ExpiredToken|TokenRefreshRequired|token\S* (has|is|included in the request is) expired",
@@ -31,7 +31,7 @@ _CAUSES = (
     (
         r"SignatureDoesNotMatch|InvalidAccessKeyId|InvalidToken|Status Code: 401"
         r"|SIGNATURE_DOES_NOT_MATCH|INVALID_ACCESS_KEY_ID",
-        "the credentials are wrong: see AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
+        "the credentials are wrong: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
         "AWS_SESSION_TOKEN",
     ),
     (
@@ -41,11 +41,11 @@ _CAUSES = (
     ),
     (
         r"AccessDenied|ACCESS_DENIED|Status Code: 403|Forbidden",
-        "access is denied: the credentials are wrong or expired, or lack rights on it",
+        "access is denied: the credentials are wrong, have expired, or lack permissions",
     ),
     (
         r"UnknownHost|Connection refused|ConnectException|ConnectTimeout|Connect to ",
-        "the store does not answer: see AWS_ENDPOINT_URL and AWS_REGION",
+        "the store does not respond: check AWS_ENDPOINT_URL and AWS_REGION",
     ),
 )
 
@@ -56,30 +56,30 @@ def is_used() -> bool:
 
 
 def region() -> str:
-    """The region that requests are signed for; '' when nothing names one."""
-    # Other stores seldom care, but each request is signed for one.
+    """The region that requests are signed for, or ''."""
+    # Most other stores ignore the region, but requests are always signed for one.
     usual = "us-east-1" if os.environ.get("AWS_ENDPOINT_URL") else ""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or usual
 
 
 def settings() -> dict[str, str]:
-    """Where the store is, as Spark settings, from the variables that AWS's own tools read."""
+    """The Spark settings that locate the store, from the variables that AWS's tools read."""
     if not is_used():
         return {}
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
     found = {"endpoint": endpoint, "endpoint.region": region()}
     if endpoint:
-        # Other stores seldom have a host name for each bucket.
+        # Most other stores have no host name per bucket.
         found["path.style.access"] = "true"
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items() if value}
 
 
 def client() -> fs.FileSystem:
-    """Arrow's S3 client, for the same store; it looks for credentials where the connector does."""
+    """Arrow's S3 client for the same store. It looks for credentials where the connector does."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     return fs.S3FileSystem(endpoint_override=endpoint, region=region() or None)
 
 
 def why(message: str) -> str:
-    """Why a place cannot be reached, in words, from an error's text; '' when that is not known."""
+    """The cause and the remedy of a store's error, or '' if the error is not known."""
     return next((words for pattern, words in _CAUSES if re.search(pattern, message)), "")

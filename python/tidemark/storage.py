@@ -1,4 +1,4 @@
-"""The landing folder, on a local disk or wherever Hadoop's file systems reach."""
+"""The landing folder, on a local disk or any Hadoop file system."""
 
 import os
 import re
@@ -14,22 +14,22 @@ from tidemark import paths, targets
 from tidemark.errors import ConfigError, SetupError
 from tidemark.ingest.file_names import SIDE
 
-# A look at a local folder needs no Spark: what does is imported late.
+# Listing a local folder does not need Spark, so Spark is imported only where it is needed.
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-# A statement grows with each file that it names. Beyond this, files of the newest day are asked for
-# their sizes and times, though they are known.
+# Each file named in a statement makes it longer. Beyond this number, the sizes and times of the
+# newest day's files are requested even if they are known.
 _MOST_IN_SQL = 50_000
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Found:
-    """One version of a file; its path is the one below the landing folder.
+    """A file version. Its path is relative to the landing folder.
 
-    Where the path is no text (`is_text`), bytes that are not UTF-8 stand in it as `\\xe9`: Spark
-    cannot read such a file.
+    If the path is not UTF-8 (`is_text` is false), the invalid bytes are escaped, as in `\\xe9`.
+    Spark cannot read such a file.
     """
 
     path: str
@@ -38,47 +38,47 @@ class Found:
     is_text: bool = True
 
 
-# What the ledger knows of files: size and time of the newest version, by path.
+# The size and time of each file's newest version in the ledger, by path.
 Known = Mapping[str, tuple[int, datetime]]
 
 
 class LandingFolder(Protocol):
-    """Where files arrive. Paths are relative to it, with / between their parts."""
+    """The folder where files arrive. Paths are relative to it and use /."""
 
     root: str
 
     def require(self) -> None:
-        """Raise SetupError, which says what to do, when it cannot be reached."""
+        """Raise SetupError if it cannot be reached."""
 
     def has(self, path: str) -> bool:
-        """Whether a file or a folder with files is there."""
+        """Whether the path is a file or a folder with files."""
 
     def walk(self, path: str, known: Known) -> Iterator[Found]:
-        """The files of a folder and of the folders in it; side files and links are passed over.
+        """The files in a folder and its subfolders, without side files and links.
 
-        Raises ConfigError when the folder is a link that leaves the landing folder.
+        Raises ConfigError if the folder is a link that leads out of the landing folder.
         """
 
     def place(self, path: str) -> str | None:
-        """Where this process and its Spark's workers can open the file; None when they cannot."""
+        """The path at which this process and Spark's workers can open the file, or None."""
 
     def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
-        """The files' `content`, `length` and `modificationTime`, and `_at`: root and path."""
+        """Each file's `content`, `length`, `modificationTime`, and `_at`, its root and path."""
 
     def lines(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
-        """The same with a row for each line, its line end (`\\n`) left out, whatever the bytes.
+        """The same with one row per line, without its line end (`\\n`), for any bytes.
 
-        They are in order by `_block`, then by `_line`.
+        `_block` and then `_line` give the order.
         """
 
 
 def as_text(path: str) -> str:
-    """A path with the bytes in it that are not UTF-8 as `\\xe9`: it is that text alone to us."""
+    """A path as text, with bytes that are not UTF-8 escaped as `\\xe9`."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def landing_folder() -> LandingFolder:
-    """Where change files arrive: TIDEMARK_LANDING, or `landing` in the project."""
+    """The landing folder: TIDEMARK_LANDING, or `landing` in the project."""
     return at(paths.landing())
 
 
@@ -88,7 +88,7 @@ def at(place: str) -> LandingFolder:
 
 
 def _reader(spark: "SparkSession", kind: str) -> "DataFrameReader":
-    """Of whole files (`binaryFile`), or of lines (`text`), which end nowhere but at `\\n`."""
+    """A reader of whole files (`binaryFile`) or of lines (`text`), which end only at `\\n`."""
     return spark.read.format(kind).options(**({"lineSep": "\n"} if kind == "text" else {}))
 
 
@@ -97,7 +97,7 @@ def _contents(files: "DataFrame") -> "DataFrame":
 
 
 def _lines(files: "DataFrame") -> "DataFrame":
-    # A URI; Java's decoder would take + for a blank.
+    # A URI. Java's decoder would turn + into a space.
     place = "url_decode(replace(_metadata.file_path, '+', '%2B'))"
     return files.selectExpr(
         f"{place} as _at",
@@ -105,13 +105,13 @@ def _lines(files: "DataFrame") -> "DataFrame":
         "_metadata.file_size as length",
         "_metadata.file_modification_time as modificationTime",
         "_metadata.file_block_start as _block",
-        # It rises within a block: one task reads it.
+        # It increases within a block, because one task reads the block.
         "monotonically_increasing_id() as _line",
     )
 
 
 def _escaped(path: str) -> str:
-    """Spark takes [ ] { } * ? in a path as a pattern."""
+    """Escape [ ] { } * ?, which Spark would read as a pattern."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
@@ -121,7 +121,7 @@ def micros(at: datetime) -> int:
 
 
 def _is_none_of(versions: Iterable[tuple[str, int, datetime]]) -> str:
-    """A condition that a listing answers: the file is none of these URIs with size and time."""
+    """An SQL condition: the file is not one of these versions (URI, size, time)."""
     at = "unix_micros(_metadata.file_modification_time)"
     known = "', '".join(
         f"{uri} {size} {micros(modified)}".replace("'", "%27") for uri, size, modified in versions
@@ -137,13 +137,13 @@ class _Local:
     def require(self) -> None:
         if not Path(self.root).is_dir():
             raise SetupError(
-                f"The landing folder {self.root} does not exist: create it, "
+                f"The landing folder {self.root} does not exist. Create it, "
                 "or point TIDEMARK_LANDING at the folder where your change files arrive."
             )
         if self.root != as_text(self.root):
             raise SetupError(
-                f"The path of the landing folder {as_text(self.root)} is not UTF-8, so that Spark "
-                "cannot read it: rename the folder."
+                f"The path of the landing folder {as_text(self.root)} is not UTF-8, so Spark "
+                "cannot read it. Rename the folder."
             )
 
     def has(self, path: str) -> bool:
@@ -154,7 +154,7 @@ class _Local:
         if not folder.is_dir():
             return
         if not folder.resolve().is_relative_to(Path(self.root).resolve()):
-            raise ConfigError(f"{folder} leaves the landing folder: it is a link.")
+            raise ConfigError(f"{folder} is a link that leads out of the landing folder.")
         yield from self._walk(str(folder), path)
 
     def _walk(self, folder: str, path: str) -> Iterator[Found]:
@@ -196,7 +196,7 @@ class _Local:
 
 
 class _Remote:
-    """Lists with Spark's binaryFile source, which works over Spark Connect as well."""
+    """Lists files with Spark's binaryFile source, which also works over Spark Connect."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -222,9 +222,10 @@ class _Remote:
             if "PATH_NOT_FOUND" in str(error):
                 return
             raise
-        # Names cost a request per thousand, sizes and times one per file: they are asked for files
-        # that are new, or were written since the newest known and are not as they are known. An
-        # object's time is that of its upload, whose beginning may lie before it appears.
+        # Names cost one request per thousand files, sizes and times one request per file. So ask
+        # for them only if a file is new, or was written after the newest known file and differs
+        # from its known version. An object's time may be the start of its upload, so it may be
+        # earlier than the moment the object appeared.
         names = {self._below(unquote(uri)): uri for uri in files.inputFiles()}
         names = {
             name: uri for name, uri in names.items() if not any(map(SIDE.search, name.split("/")))
@@ -244,7 +245,7 @@ class _Remote:
         if since and others:
             status |= self._status(self._files(*others) if len(others) < len(names) // 2 else files)
         for name in names:
-            # The source passes over files without content: they are always the same.
+            # The source skips empty files, which never differ.
             yield Found(name, *(status.get(name) or known.get(name) or (0, _NEVER)))
 
     def place(self, path: str) -> str | None:
@@ -265,7 +266,7 @@ class _Remote:
 
     @cached_property
     def _lister(self) -> "SparkSession":
-        """Few tasks, whatever the number of files; the session's own settings stay as they are."""
+        """A session that lists files in few tasks. Other sessions keep their settings."""
         from tidemark.spark import session
 
         spark = session.fresh()

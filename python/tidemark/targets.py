@@ -1,4 +1,4 @@
-"""Which target a command works on, and how that reaches Spark: dbt's own profile says it."""
+"""The target that a command works on, and how it reaches Spark, from dbt's profile."""
 
 import os
 from functools import cache
@@ -12,21 +12,21 @@ from tidemark.errors import ConfigError
 
 TARGET_VARIABLE = "DBT_TARGET"
 
-# What dbt says itself, once it runs: its command line counts for more than the files.
+# The method that dbt reports once it runs. Its command line overrides the files.
 _told: list[str] = []
 
 
 def use(name: str) -> None:
-    """Work on this target from now on, as dbt's `--target` does.
+    """Use this target from now on, like dbt's `--target`.
 
-    Raises ConfigError when there is none, or none that Tidemark's own commands can work on.
+    Raises ConfigError if it does not exist, or Tidemark's own commands do not support it.
     """
     os.environ[TARGET_VARIABLE] = name
     require_spark()
 
 
 def require_spark() -> None:
-    """Raises ConfigError on a target of dbt-glue: only dbt reaches its Spark."""
+    """Raise ConfigError on a target of dbt-glue, whose Spark only dbt can reach."""
     if method() == "glue":
         raise ConfigError(
             "The target glue only builds: run `dbt build --target glue`. Landing is done by the "
@@ -35,14 +35,14 @@ def require_spark() -> None:
 
 
 def use_method(name: str) -> None:
-    """Work on a target of this method from now on, whatever the profile says."""
+    """Use this method from now on, whatever the profile says."""
     _told[:] = [name]
 
 
 def method() -> str:
-    """The target's `method`: `session` (Spark in this process) or `thrift` (a server's).
+    """The target's `method`: `session` (Spark in this process) or `thrift` (a server).
 
-    A target of dbt-glue has none; it is `glue`.
+    A target of dbt-glue has no method; it returns `glue`.
     """
     return (
         _told[0]
@@ -66,7 +66,7 @@ def profiles_dir() -> Path:
 @cache
 def _method(file: Path, name: str) -> str:
     if not file.exists():
-        raise ConfigError(f"{file} is missing: it says where dbt runs.")
+        raise ConfigError(f"{file} is missing. dbt needs it to know where to run.")
     project = yaml.safe_load((paths.project_dir() / "dbt_project.yml").read_text())
     profile = yaml.safe_load(file.read_text()).get(project.get("profile"), {})
     outputs = profile.get("outputs", {})
@@ -78,5 +78,5 @@ def _method(file: Path, name: str) -> str:
 
 
 def _rendered(text: str) -> str:
-    """A setting of the profile, as dbt would read it."""
+    """A setting of the profile, rendered as dbt does."""
     return jinja2.Template(str(text)).render(env_var=os.environ.get)

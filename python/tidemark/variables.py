@@ -1,4 +1,4 @@
-"""Variables of the process, set for a while."""
+"""Environment variables, set temporarily."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def during(variables: Mapping[str, str]) -> Iterator[None]:
-    """While in here these are set; then each has the value that it had, or none."""
+    """Set environment variables within the block, and restore them afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

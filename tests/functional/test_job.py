@@ -201,8 +201,11 @@ def test_a_host_that_goes_on_finds_its_settings(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "The job argument --project is missing: it names the project's folder or zip"),
-        (["--project", "/nowhere/project.zip"], "--project /nowhere/project.zip is not a zip"),
+        ([], "The job argument --project is missing. Set it to the project's folder or zip"),
+        (
+            ["--project", "/nowhere/project.zip"],
+            "--project /nowhere/project.zip is not a readable zip",
+        ),
         (["--project", "/nowhere"], "There is no dbt_project.yml in /nowhere"),
         (["--project", "s3://none/p.zip"], "s3://none/p.zip: "),
         (["--project", str(REPO), "--target", "thrift"], "use --target embedded"),

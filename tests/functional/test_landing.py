@@ -174,7 +174,7 @@ def test_large_files_come_by_lines_and_are_what_they_are(project: Project, large
     project.land("large/rows/20240101-100000000.parquet", parquet.getvalue())
     (landed,) = land(project)
     assert landed.rows == 5 * 399 + 1
-    assert list(landed.reasons.values()) == ["the file ends inside quotes: it is not whole"]
+    assert list(landed.reasons.values()) == ["the file ends inside quotes: it is incomplete"]
     log = project.spark.table("log_large.rows").where("_position > 0")
     found: dict[str, list[tuple[Any, ...]]] = {}
     for row in log.orderBy("_file", "_position").collect():

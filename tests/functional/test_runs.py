@@ -365,5 +365,5 @@ def test_a_folder_that_is_a_link_out_of_the_landing_folder_fails_alone(
     project.land("link/good/20240101-100000000.csv", "I,1,10,1\n")
     (project.landing / "link/out").symlink_to(elsewhere)
     assert tidemark(project, "run") == 1
-    assert "leaves the landing folder: it is a link" in capfd.readouterr().out
+    assert "is a link that leads out of the landing folder" in capfd.readouterr().out
     assert project.rows("current.cur_link__good", ["id"]) == [(1,)]

@@ -155,16 +155,19 @@ def test_a_project_lives_on_s3(
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"AWS_SECRET_ACCESS_KEY": "not-the-secret"}, "the credentials are wrong: see AWS_ACCESS"),
+        (
+            {"AWS_SECRET_ACCESS_KEY": "not-the-secret"},
+            "the credentials are wrong: check AWS_ACCESS",
+        ),
         pytest.param(
             {"AWS_ACCESS_KEY_ID": "nobody"},
-            "the credentials are wrong: see AWS_ACCESS_KEY_ID",
+            "the credentials are wrong: check AWS_ACCESS_KEY_ID",
             marks=pytest.mark.slow,
         ),
-        ({"TIDEMARK_WAREHOUSE": "s3a://nowhere/tables"}, "there is no such bucket."),
+        ({"TIDEMARK_WAREHOUSE": "s3a://nowhere/tables"}, "the bucket does not exist."),
         pytest.param(
             {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
-            "the store does not answer: see AWS_ENDPOINT_URL",
+            "the store does not respond: check AWS_ENDPOINT_URL",
             marks=pytest.mark.slow,
         ),
     ],

@@ -119,5 +119,5 @@ def test_a_link_out_of_the_landing_folder_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "landing"
     (root / "shop").mkdir(parents=True)
     (root / "shop" / "orders").symlink_to(elsewhere)
-    with pytest.raises(ConfigError, match="leaves the landing folder"):
+    with pytest.raises(ConfigError, match="leads out of the landing folder"):
         files.listed(storage.at(str(root)), declared())

@@ -91,7 +91,7 @@ def test_places_are_paths_or_uris(monkeypatch: pytest.MonkeyPatch) -> None:
             "HeadObject operation: No response body.",
             "access is denied",
         ),
-        ("java.net.UnknownHostException: b.s3.nowhere", "the store does not answer"),
+        ("java.net.UnknownHostException: b.s3.nowhere", "the store does not respond"),
         ("PermanentRedirect", ""),
     ],
 )

@@ -1,7 +1,7 @@
-"""Files to records, in Spark's Python workers: one module for each type of file.
+"""Read files into records, in Spark's Python workers. One module per file type.
 
-What a reader gives is the same for all: where a record stands, what is wrong with it, what it
-says of itself (operation, time, position in the source's log), and its columns as text.
+All readers return the same: a record's position in the file, the reason if it is bad, its metadata
+(operation, time, position in the source's log), and its columns as text.
 """
 
 import gzip
@@ -50,14 +50,14 @@ __all__ = [
 
 VANISHED = "the file vanished or changed before it was read"
 _GZIP = b"\x1f\x8b"
-# So many bytes of a file, and of its records, are held in memory; more are on disk.
+# How many bytes of a file, and of its records, are kept in memory. The rest is spilled to disk.
 IN_MEMORY = 64 << 20
-# What a gzip file may unpack to: so many times its size, and so many bytes in any case. Texts
-# shrink to a tenth or so, and gzip cannot do better than a thousandth.
+# A gzip file may unpack to this many times its size, or to this many bytes if that is more. Text
+# usually shrinks to a tenth; gzip's limit is about a thousandth.
 UNPACKED_TIMES = 100
 UNPACKED_BYTES = 1 << 30
 _PIECE = 1 << 20
-# The part of a file that is the one of one.
+# The part number and the number of parts, for a file that is read as a whole.
 WHOLE = (0, 1)
 _TYPE = re.compile(r"\.(csv|json|jsonl|ndjson|parquet|avro)(\.gz)?$", re.IGNORECASE)
 _READ: dict[str, Callable[[IO[bytes], str, Feed, str], Iterator[Records]]] = {
@@ -71,24 +71,24 @@ _READ: dict[str, Callable[[IO[bytes], str, Feed, str], Iterator[Records]]] = {
 
 
 def has_parts(name: str, feed: Feed) -> bool:
-    """Whether a file's records can be read in parts: a Parquet file's that are rows."""
+    """Whether a file's records can be read in parts: true for Parquet files with flat rows."""
     is_parquet = type_of_file(name) == "parquet" and not name.lower().endswith(".gz")
     return is_parquet and feed.format in ("dms", "extract")
 
 
 def type_of_file(name: str) -> str | None:
-    """`csv`, `json`, `jsonl`, `ndjson`, `parquet` or `avro`, by the file's name; else None."""
+    """The file type from the name: `csv`, `json`, `jsonl`, `ndjson`, `parquet`, `avro`, or None."""
     found = _TYPE.search(name)
     return found[1].lower() if found else None
 
 
 def reader(feed: Feed, kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow` over rows of (path, file_at, written_at, content, size).
+    """Return a function for `mapInArrow` over rows of (path, file_at, written_at, content, size).
 
-    A file is one row without `size`, or, where it may be larger than memory, a row for each of its
-    lines, one after the other, with the file's size. A `content` of NULL: it is not there any more.
-    `kind` is that of the files: `load` or `changes`. The rows have the columns of `schema(feed)`.
-    A file that cannot be taken is one row with `_reason` and no `_position`.
+    A file is one row without `size`. A file that may be larger than memory is one row per line, in
+    order, with the file's size. `content` is NULL if the file no longer exists. `kind` is `load` or
+    `changes`. The result has the columns of `schema(feed)`. A refused file is one row with
+    `_reason` and no `_position`.
     """
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -102,8 +102,8 @@ def reader(feed: Feed, kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterat
 
 
 _UTC = pa.timestamp("us", "UTC")
-# Of a file that Python workers open themselves: where it is, its version as planned, and which of
-# how many parts of its rows are to be read.
+# A file that Python workers open themselves: its location, the planned version, and which part of
+# its rows to read.
 LOCAL_FILE = (
     "path string, file_at timestamp, written_at timestamp, "
     "place string, size bigint, modified bigint, part int, parts int"
@@ -113,9 +113,9 @@ LOCAL_FILE = (
 def local_reader(
     feed: Feed, kind: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """As `reader`, over rows of LOCAL_FILE: nothing of a file's content goes through Spark.
+    """Like `reader`, over rows of LOCAL_FILE. The content of the files does not go through Spark.
 
-    A part that cannot be taken is one row with `_reason`; the other parts do not know of it.
+    A refused part is one row with `_reason`. It does not affect the other parts.
     """
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -170,7 +170,7 @@ def _about(piece: pa.RecordBatch) -> tuple[pa.Scalar, ...]:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of each file together, as far as they stand in one batch."""
+    """Split batches into slices of one file each."""
     for batch in batches:
         start = 0
         for end in pc.run_end_encode(batch.column(0)).run_ends.to_pylist():
@@ -180,7 +180,7 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _content(pieces: Iterable[pa.RecordBatch], size: int | None) -> Iterator[IO[bytes] | None]:
-    """A file's content, from its one row or, with `size`, from its lines; None when it is gone."""
+    """A file's content, from its row or, with `size`, its lines. None if the file is gone."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as file:
         is_there = True
         for piece in pieces:
@@ -191,7 +191,7 @@ def _content(pieces: Iterable[pa.RecordBatch], size: int | None) -> Iterator[IO[
                 if size is not None:
                     file.write(b"\n")
         if size is not None:
-            # Spark gives neither the last line end nor a byte order mark, which has three bytes.
+            # Spark drops the last line end and the byte order mark, which has three bytes.
             lacking = size + 1 - file.tell()
             is_there = is_there and lacking in (0, 1, 3, 4)
             if lacking in (0, 3):
@@ -209,12 +209,12 @@ def records_of(
     part: tuple[int, int] = WHOLE,
     version: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of one file: all of them, or the one row that says why none.
+    """The records of one file, or a single row with the reason why it is refused.
 
-    With `part` (number from 0, of how many) a Parquet file's records of that part alone. With
-    `version` (bytes, time of writing in microseconds) the file on disk must be that one to its end.
+    `part` (number from 0, number of parts) selects a part of a Parquet file. With `version` (bytes,
+    modification time in microseconds), the file on disk must not change until it has been read.
     """
-    # Whether a file can be taken shows at its end; until then its records are put aside.
+    # Only the end of a file shows whether it is readable. Until then its records are buffered.
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as aside:
         try:
             if file is None:
@@ -228,7 +228,7 @@ def records_of(
             if is_of_machine(error):
                 raise
             if not isinstance(error, UnreadableFileError):
-                # Whatever an odd file does, the others are read.
+                # An unexpected error in one file must not stop the others.
                 error = UnreadableFileError(
                     f"the file cannot be read: {type(error).__name__}", error
                 )
@@ -253,7 +253,7 @@ def _put_aside(
         for found in _read(posixpath.basename(path), plain, feed, kind, part):
             has_rows = has_rows or found.has_rows
             stream.write_table(found.as_table(feed, path))
-        # The first part has rows if the file has some.
+        # If the file has rows, its first part has some.
         if feed.is_full_extract and not has_rows and part[0] == 0:
             if feed.extract_is == "file":
                 raise UnreadableFileError(NO_ROWS)
@@ -297,7 +297,7 @@ def _read(
 
 
 def _sniffed(file: IO[bytes]) -> str:
-    """The type of a file whose name does not tell it, as some Kafka sinks write them."""
+    """The type of a file without a known extension, as Kafka sinks write, from its first bytes."""
     start = file.read(4)
     file.seek(0)
     if start == parquet_files.MAGIC:

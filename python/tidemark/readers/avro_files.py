@@ -1,4 +1,4 @@
-"""Avro files to records, with fastavro: each file by the schema that it carries."""
+"""Read Avro files into records, with fastavro. Each file has its own schema."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ _SPARK_TYPES = {
 
 
 def _or_number(read: Callable[..., Any]) -> Callable[..., Any]:
-    """As `read`; a time that Python has none for, beyond the year 9999, stays the number."""
+    """Wrap `read`. A time that Python cannot represent, after the year 9999, stays a number."""
 
     def read_or_number(data: Any, *about: Any) -> Any:
         try:
@@ -47,7 +47,7 @@ for _name, _read in list(fastavro.read.LOGICAL_READERS.items()):
 
 
 def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
-    """The records of an Avro file; `_position` counts them from 1."""
+    """The records of an Avro file. `_position` counts from 1."""
     if file.read(len(MAGIC)) != MAGIC:
         raise UnreadableFileError("not an Avro file")
     file.seek(0)
@@ -70,7 +70,7 @@ def _documents(found: Iterable[Any]) -> Iterator[Any]:
 def _damage_told() -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # damage shows in many ways
+    except Exception as error:  # damaged files raise many types
         if is_of_machine(error):
             raise
         raise UnreadableFileError(
@@ -79,7 +79,7 @@ def _damage_told() -> Iterator[None]:
 
 
 def fields_of(schema: Any) -> dict[str, Any]:
-    """The types of a record's fields; of Debezium's envelope those of the rows in it."""
+    """The types of a record's fields. For a Debezium envelope, those of the row in it."""
     if not isinstance(schema, Mapping):
         return {}
     fields = {field["name"]: _not_null(field["type"]) for field in schema.get("fields", [])}
@@ -90,7 +90,7 @@ def fields_of(schema: Any) -> dict[str, Any]:
 
 
 def meaning(of: Any) -> tuple[str, int | None] | None:
-    """Kafka Connect's name for a type, and a decimal's scale; None when it says none."""
+    """A type's name in Kafka Connect, and a decimal's scale. None without a name."""
     if not isinstance(of, Mapping) or "connect.name" not in of:
         return None
     scale = of.get("scale", of.get("connect.parameters", {}).get("scale"))
@@ -98,7 +98,7 @@ def meaning(of: Any) -> tuple[str, int | None] | None:
 
 
 def spark_type(of: Any) -> str:
-    """The Spark type of a field; `string` for what the log has as text alone."""
+    """The Spark type of a field. `string` if the log has no better type."""
     if isinstance(of, Mapping):
         if of.get("logicalType") == "decimal" and of["precision"] <= 38:
             return f"decimal({of['precision']},{of.get('scale', 0)})"
@@ -107,7 +107,7 @@ def spark_type(of: Any) -> str:
 
 
 def _not_null(of: Any) -> Any:
-    """Of a union with null, the other type."""
+    """The other type of a union with null."""
     if isinstance(of, list):
         others = [each for each in of if each != "null"]
         return others[0] if len(others) == 1 else None

@@ -1,4 +1,4 @@
-"""CSV files to records: Arrow's reader, block by block."""
+"""Read CSV files into records, with Arrow's reader, block by block."""
 
 import csv
 import io
@@ -25,26 +25,26 @@ from tidemark.readers.records import (
 )
 from tidemark.readers.texts import bad_rows, odd_characters, pieces_of
 
-# Stands for a delimiter of several characters: Arrow knows single ones only.
+# Replaces a delimiter of several characters. Arrow supports only single ones.
 _UNIT = "\x1f"
-# Arrow reads so many bytes at a time, and about 30 such blocks ahead; a record that is larger than
-# one wants larger ones.
+# How many bytes Arrow reads at a time; it reads about 30 blocks ahead. A record that is larger than
+# a block needs a larger block.
 BLOCK = 4 << 20
 _LARGER = (1, 16, 128)
 _LEAST = 1 << 16
-# So many characters hold the first record of a file, if it is a header.
+# A header is within this many characters.
 _HEADER = 100_000
-# So many records tell how wide a file is.
+# The number of records that determine the width of a file.
 _COUNTED = 1_000
 csv.field_size_limit((1 << 31) - 1)
 _RECORD = re.compile(r'(?:"(?:[^"]|"")*"|[^"\n])+')
 
 
 def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
-    """The records of a CSV file, in any dialect that a feed can declare.
+    """The records of a CSV file in the feed's dialect.
 
-    `_position` counts the file's records from 1, its header and its bad records included, blank
-    lines not. A record with another number of fields has `_reason` and `_raw`.
+    `_position` counts records from 1, including the header and bad records but not blank lines. A
+    record with the wrong number of fields has `_reason` and `_raw`.
     """
     text = _Text(lambda: pieces_of(file, feed), file.seek(0, io.SEEK_END))
     text, delimiter = _with_single_characters(text, feed)
@@ -60,7 +60,7 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
         names = _by_place(feed, kind)
         first = [folded(field) for field in _first_fields(text, delimiter)]
         if first == [folded(field) for field in found]:
-            raise UnreadableFileError("the file begins with a header: see the feed's header")
+            raise UnreadableFileError("the file starts with a header: check the feed's header")
     is_told = not has_header
     for part in _parse(text, delimiter, len(found), feed, skip=1 if has_header else 0):
         of_part = _records(part, names, feed)
@@ -71,9 +71,9 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
 
 
 def columns_of(text: str, feed: Feed) -> list[list[str | None]]:
-    """The columns of a text in a feed's dialect, as wide as most records are; a header is a record.
+    """The columns of a CSV text in a feed's dialect. A header counts as a record.
 
-    For who does not know the feed's columns yet. Raises UnreadableFileError.
+    Works without the feed's columns: the most frequent width counts. Raises UnreadableFileError.
     """
     source, delimiter = _with_single_characters(_Text.of(text), feed)
     records = csv.reader(source.lines(), delimiter=delimiter)
@@ -89,7 +89,7 @@ def columns_of(text: str, feed: Feed) -> list[list[str | None]]:
 
 
 def _by_place(feed: Feed, kind: str) -> Names:
-    """What each column of a file without column names is."""
+    """The meaning of each column of a file without column names."""
     leading = feed.leading_fields(kind)
     ends = len(leading) + len(feed.declared_names)
     return Names(
@@ -129,7 +129,7 @@ def _records(part: "_Part", names: Names, feed: Feed) -> Records:
 
 
 class _Text:
-    """The text of a file, in pieces that are read anew each time; `size` is about its bytes."""
+    """A file's text. Each call of `pieces` reads it again. `size` is its approximate byte count."""
 
     def __init__(self, pieces: Callable[[], Iterator[str]], size: int) -> None:
         self.pieces = pieces
@@ -143,14 +143,14 @@ class _Text:
         return "".join(self.pieces())
 
     def lines(self) -> Iterable[str]:
-        """The lines with their ends, as Python's csv module wants them."""
+        """The lines with their line ends, as Python's csv module expects."""
         return io.TextIOWrapper(io.BufferedReader(_Bytes(self)), encoding="utf-8", newline="")
 
 
 class _Bytes(io.RawIOBase):
-    """A text in UTF-8, with a last line end, as Arrow reads it, in a thread of its own.
+    """A text in UTF-8 that ends with a line end. Arrow reads it in a separate thread.
 
-    `quotes` counts those read.
+    `quotes` is the number of quotes read so far.
     """
 
     def __init__(self, text: _Text) -> None:
@@ -169,8 +169,8 @@ class _Bytes(io.RawIOBase):
             while not self._left:
                 piece = None if self._is_stopped else next(self._pieces, None)
                 if piece is None:
-                    # Without a last line end, Arrow reads a last field that is NULL as the empty
-                    # text.
+                    # Without a final line end, Arrow reads a NULL in the last field as an empty
+                    # string.
                     if self._ends == b"\n":
                         return 0
                     piece = "\n"
@@ -183,13 +183,13 @@ class _Bytes(io.RawIOBase):
             return size
 
     def stop(self) -> None:
-        """Read no more of the file: others may."""
+        """Stop reading, so that others can read the file."""
         with self._one:
             self._is_stopped = True
 
 
 class _Blocks:
-    """What Arrow reads by blocks; none ends with CR: it drops an LF behind that, even quoted."""
+    """Blocks for Arrow. No block ends with CR: Arrow drops an LF after it, even in quotes."""
 
     closed = False
 
@@ -204,9 +204,9 @@ class _Blocks:
 
 
 def _with_single_characters(text: _Text, feed: Feed) -> tuple[_Text, str]:
-    """A text such that Arrow can read it, and its delimiter now.
+    """Convert a text for Arrow if necessary, and return it with its delimiter.
 
-    Where there is something to be replaced, that is in memory as a whole.
+    A text that has to be converted is held completely in memory.
     """
     if feed.quote == "none":
         plain = _plain(text.whole(), feed)
@@ -218,7 +218,7 @@ def _with_single_characters(text: _Text, feed: Feed) -> tuple[_Text, str]:
 
 
 def _plain(text: str, feed: Feed) -> str:
-    """A file without quotes, as one with: every field quoted but those that mean NULL."""
+    """Quote every field of an unquoted file, except those that mean NULL."""
     rows = text.split(feed.row_delimiter or "\n")
     lines = []
     for row in rows:
@@ -235,9 +235,9 @@ def _plain(text: str, feed: Feed) -> str:
 
 
 def _in_single_characters(text: str, feed: Feed) -> str:
-    """A file whose delimiters are several characters long, with single ones in their place."""
+    """Replace delimiters of several characters by single ones."""
     if _UNIT in text and feed.delimiter != _UNIT:
-        raise UnreadableFileError("not readable as CSV: it holds the character 0x1F")
+        raise UnreadableFileError("not readable as CSV: it contains the character 0x1F")
     places = {feed.delimiter: _UNIT}
     if feed.row_delimiter:
         places[feed.row_delimiter] = "\n"
@@ -248,7 +248,7 @@ def _in_single_characters(text: str, feed: Feed) -> str:
         if delimiter:
             return places[delimiter]
         if plain and feed.row_delimiter and "\n" in plain:
-            # Rows end elsewhere: this line end is the field's.
+            # Rows end with another delimiter, so this line end belongs to the field.
             return '"' + plain + '"'
         return quoted or plain or ""
 
@@ -256,13 +256,13 @@ def _in_single_characters(text: str, feed: Feed) -> str:
 
 
 def _require_end(text: _Text, delimiter: str) -> None:
-    """Raise UnreadableFileError when the text ends inside quotes: the rest of it is missing."""
+    """Raise UnreadableFileError if the text ends inside quotes, so that its end is missing."""
     try:
         for _ in csv.reader(text.lines(), delimiter=delimiter, strict=True):
             pass
     except csv.Error as error:
         if "unexpected end" in str(error):
-            raise UnreadableFileError("the file ends inside quotes: it is not whole") from None
+            raise UnreadableFileError("the file ends inside quotes: it is incomplete") from None
 
 
 def _first_fields(text: _Text, delimiter: str) -> list[str]:
@@ -277,7 +277,7 @@ def _first_fields(text: _Text, delimiter: str) -> list[str]:
 
 
 def _of_one_table(text: _Text, delimiter: str, feed: Feed) -> Iterator[Records]:
-    """This table's records of a transaction file, in which all tables stand together."""
+    """The records of this table in a transaction file, which has the changes of all tables."""
     whole = text.whole()
     if feed.quote != "none" and whole.count('"') % 2:
         _require_end(text, delimiter)
@@ -292,7 +292,7 @@ def _of_one_table(text: _Text, delimiter: str, feed: Feed) -> Iterator[Records]:
     leading = feed.leading_fields("changes")
     width = 3 + len(leading) - 1 + len(feed.declared_names) + len(feed.before_images())
     names = _by_place(feed, "changes")
-    # The operation, then the table and its schema, which no other file has, then the rest.
+    # The operation, then the table and its schema (only in these files), then the rest.
     moved = Names(
         {at + 2: name for at, name in names.declared.items()},
         {},
@@ -308,9 +308,9 @@ def _of_one_table(text: _Text, delimiter: str, feed: Feed) -> Iterator[Records]:
 
 @dataclass
 class _Part:
-    """Records of a file in order: the good ones with their positions, and the others.
+    """Records of a file in order: good ones with their positions, and bad ones.
 
-    Those are (position, text, reason).
+    A bad one is (position, text, reason).
     """
 
     good: pa.Table
@@ -323,16 +323,16 @@ class _TooLargeError(Exception):
 
 
 def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) -> Iterator[_Part]:
-    """The records, one part after the other; at least one.
+    """The records, part by part, with at least one part.
 
-    Raises UnreadableFileError, perhaps at the end, when the text is no CSV, or not whole.
+    Raises UnreadableFileError, possibly only at the end, if the text is not CSV or incomplete.
     """
     good = bad = 0
     for times in _LARGER:
         try:
             seen_good = seen_bad = 0
             for part in _parsed(text, delimiter, width, feed, skip=skip, block=times * BLOCK):
-                # Larger blocks tell again what smaller ones told.
+                # With larger blocks, Arrow starts again; skip what is known already.
                 again, known = max(good - seen_good, 0), max(bad - seen_bad, 0)
                 seen_good += part.good.num_rows
                 seen_bad += len(part.bad)
@@ -341,7 +341,7 @@ def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) ->
         except _TooLargeError:
             continue
         return
-    raise UnreadableFileError(f"not readable as CSV: a record has over {times * BLOCK >> 20} MB")
+    raise UnreadableFileError(f"not readable as CSV: a record exceeds {times * BLOCK >> 20} MB")
 
 
 def _parsed(
@@ -354,11 +354,11 @@ def _parsed(
 
     def refuse(row: pa.csv.InvalidRow) -> str:
         if row.text == '""':
-            # Old versions of DMS write such a line when a task starts or stops.
+            # Old DMS versions write such a line when a task starts or stops.
             blank.append(row.number)
         else:
             reason = f"{row.actual_columns} fields instead of {row.expected_columns}"
-            # Blank lines have no number.
+            # Blank lines are not counted.
             number = row.number - len(blank)
             refused.add(number)
             bad.append((number, row.text.replace(_UNIT, feed.delimiter), reason))
@@ -376,7 +376,7 @@ def _parsed(
                 column_names=names,
                 skip_rows=skip,
                 use_threads=False,
-                # A small file must not cost the room for a large one.
+                # Do not allocate a large block for a small file.
                 block_size=min(block, max(4 * text.size, _LEAST)),
             ),
             parse_options=pa.csv.ParseOptions(
@@ -390,7 +390,7 @@ def _parsed(
             ),
         )
         for batch in batches:
-            # Arrow tells of bad records no later than of good ones behind them.
+            # Arrow reports a bad record before the good ones that follow it.
             free = (number for number in numbers if number not in refused)
             positions = list(itertools.islice(free, batch.num_rows))
             news, told = bad[told:], len(bad)
@@ -408,7 +408,7 @@ def _parsed(
     if told < len(bad) or part is None:
         nothing = pa.table({name: pa.array([], pa.string()) for name in names})
         yield _Part(nothing, [], bad[told:])
-    # An odd quote may also stand in a field that is not quoted; what is open at the end has the
-    # last line end in it.
+    # An unquoted field may also contain a single quote. If quotes are open at the end, the last
+    # field contains the final line end.
     if is_quoted and (content.quotes % 2 or (last or "").endswith("\n")):
         _require_end(text, delimiter)

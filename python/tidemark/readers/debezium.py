@@ -1,7 +1,7 @@
-"""Debezium's events, enveloped or flattened, to records.
+"""Read Debezium events, enveloped or flattened, into records.
 
-Source of the rules: Debezium's documentation of its connectors and of the transform
-ExtractNewRecordState; Kafka Connect's JSON, Avro and Parquet converters.
+The rules come from Debezium's documentation of its connectors and of the transform
+ExtractNewRecordState, and from Kafka Connect's JSON, Avro and Parquet converters.
 """
 
 import base64
@@ -29,7 +29,7 @@ from tidemark.readers.records import (
 
 OPERATIONS = {"c": "I", "u": "U", "d": "D", "r": "R", "t": "T"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Microseconds in the unit of each name, as a fraction.
+# Microseconds per unit, as a fraction.
 _MICROS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
 _UNITS = {
     "io.debezium.time.Timestamp": "milliseconds",
@@ -44,21 +44,21 @@ _TIMES = {
     "io.debezium.time.NanoTime": "nanoseconds",
 }
 _DECIMALS = ("org.apache.kafka.connect.data.Decimal", "io.debezium.data.VariableScaleDecimal")
-# PostgreSQL's, the largest there is: a number is written digit by digit.
+# PostgreSQL's maximum, the largest of all sources. Numbers are written digit by digit.
 _LARGEST_SCALE = 16_383
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _OFFSET = re.compile(r"\+\d+\+(\d+)(\.[A-Za-z.]+)?$")
 _OTHER_OFFSET = re.compile(r"(?:^|-)(\d+)(\.[A-Za-z.]+)?$")
 
-# What Kafka Connect calls the type of a column, and the scale of a decimal.
+# A column's type name in Kafka Connect, and a decimal's scale.
 Meaning = tuple[str, int | None]
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class _Event:
-    """What an event says, whichever shape it has."""
+    """The content of an event, enveloped or flattened."""
 
     op: str | None
     row: Mapping[str, Any]
@@ -68,7 +68,7 @@ class _Event:
 
 
 def offset_in(name: str, feed: Feed) -> int | None:
-    """The Kafka offset of a file's first record, as sinks write it in the name; else None."""
+    """The Kafka offset of a file's first record, from the name that the sink wrote, or None."""
     found = _OFFSET.search(name)
     if not found and feed.is_by_offset:
         found = _OTHER_OFFSET.search(name)
@@ -78,7 +78,7 @@ def offset_in(name: str, feed: Feed) -> int | None:
 def records(
     found: Iterable[Any], name: str, feed: Feed, meanings: Mapping[str, Meaning | None]
 ) -> Iterator[Records]:
-    """The records of a file's events. `meanings` are those of the columns that the file knows."""
+    """The records of a file's events. `meanings` has the types that the file declares."""
     offset = offset_in(name, feed)
     if offset is None and feed.is_by_offset:
         raise UnreadableFileError("the name has no offset to order by (sequence: offset)")
@@ -113,7 +113,7 @@ def _rows(
     meanings: Mapping[str, Meaning | None],
     names_of: Callable[[Mapping[str, Any]], Names],
 ) -> list[Row]:
-    """The rows of one event: one, two when it changes the key."""
+    """The rows of one event: one, or two if it changes the key."""
     if isinstance(document, Broken):
         return [documents.refused(document)]
     if isinstance(document, Mapping) and set(document) == {"schema", "payload"}:
@@ -146,18 +146,18 @@ def _of_event(
     if is_snapshot and op in ("I", "U"):
         op = "R"
     by_position = feed.sequence == ("source",)
-    # A row that a running connector reads again has its place among the changes, if it says which.
+    # A row of an incremental snapshot with a position is ordered among the changes.
     if snapshot == "incremental" and position is not None:
         is_snapshot = False
     shared: Row = {"_source_op": op, "_source_time": _time(event.times)}
-    # By offset, a snapshot that is taken again stands where it was written.
+    # By offset, a repeated snapshot is ordered by when it was written.
     shared["_is_snapshot"] = is_snapshot and not feed.is_by_offset
     if by_position:
         shared["_sequence"] = position
         if position is None and not is_snapshot:
             shared["_reason"] = (
                 "no position in the source's log (lsn, file and pos, scn): "
-                "add it to add.fields, or name another sequence"
+                "add it to add.fields, or set another sequence"
             )
     row = _columns(event.row, op, feed, meanings, names_of)
     if op != "U" or not event.old_row:
@@ -165,8 +165,8 @@ def _of_event(
     old = _columns(event.old_row, "D", feed, meanings, names_of)
     if all(old.get(name) in (None, row.get(name)) for name in feed.key):
         return [shared | row]
-    # Rule 9: the changed key is a delete of the old one and an insert of the new one, which has no
-    # value before it that could stand for one that was not logged.
+    # Rule 9: a changed key is a delete of the old key and an insert of the new one. The new key has
+    # no earlier change that could supply an unavailable value.
     row = {name: None if text == feed.unavailable_value else text for name, text in row.items()}
     return [shared | old | {"_source_op": "D"}, shared | row | {"_source_op": "I"}]
 
@@ -178,7 +178,7 @@ def _columns(
     meanings: Mapping[str, Meaning | None],
     names_of: Callable[[Mapping[str, Any]], Names],
 ) -> Row:
-    """The columns as text. Of a delete only key and sequence: a connector fills the rest."""
+    """The columns as text. Of a delete only key and sequence: connectors fill in the rest."""
     if op == "T":
         return {}
     names = names_of(row)
@@ -191,7 +191,7 @@ def _columns(
             continue
         value = values[at]
         if name not in feed.key and is_unavailable(value, feed.unavailable_value):
-            # Of a row that is new - its key was changed - there is no value before.
+            # A new row, such as one with a changed key, has no earlier value.
             columns[name] = feed.unavailable_value if op == "U" else None
             continue
         try:
@@ -212,9 +212,9 @@ def _columns(
 
 
 def _no_change(document: Mapping[str, Any], feed: Feed) -> str | None:
-    """What a message is that tells of no row; None when it does."""
+    """The kind of a message that contains no row change. None for a row change."""
     if any(name.startswith(feed.field_prefix) for name in document):
-        # A flattened row, whatever its columns are called.
+        # A flattened row, whatever its column names are.
         return None
     if document.get("op") == "m" and "source" in document:
         return "message"
@@ -233,8 +233,8 @@ def _event(document: Mapping[str, Any], feed: Feed) -> _Event:
     row = {name: value for name, value in document.items() if not name.startswith(prefix)}
     if not about and not feed.upserts_only:
         raise WrongValueError(
-            f"no Debezium event: neither an envelope nor a field that begins with {prefix} "
-            "(see field_prefix, upserts_only)"
+            f"not a Debezium event: no envelope and no field that starts with {prefix} "
+            "(check field_prefix, upserts_only)"
         )
     source = {name.removeprefix("source_"): value for name, value in about.items()}
     of_source = {n.removeprefix("source_"): v for n, v in about.items() if n.startswith("source_")}
@@ -259,7 +259,7 @@ def _enveloped(document: Mapping[str, Any]) -> _Event:
 
 
 def _meanings(schema: Any) -> dict[str, Meaning | None]:
-    """The meanings in the schema that Connect's JSON converter writes beside the payload."""
+    """The types in the schema that Connect's JSON converter writes next to the payload."""
     fields = schema.get("fields", []) if isinstance(schema, Mapping) else []
     by_name = {field.get("field"): field for field in fields if isinstance(field, Mapping)}
     for row in ("after", "before"):
@@ -277,7 +277,7 @@ def _meanings(schema: Any) -> dict[str, Meaning | None]:
 
 
 def position_of(source: Mapping[str, Any]) -> str | None:
-    """Where a change stands in the source's log, as a text that sorts so; None when not known.
+    """A change's position in the source's log, as sortable text. None if it is not known.
 
     PostgreSQL: lsn. MySQL and MariaDB: number of the file, position, row. SQL Server: commit and
     change LSN, event number. Oracle: commit SCN, SCN, rs_id, ssn.
@@ -301,7 +301,7 @@ def position_of(source: Mapping[str, Any]) -> str | None:
 
 
 def _time(times: Iterable[Mapping[str, Any]]) -> str | None:
-    """The time of the change in the database; where that is not told, that of the connector."""
+    """The time of the change in the database, or else the connector's time."""
     for where in times:
         for name, unit in (
             ("ts_ns", "nanoseconds"),
@@ -315,7 +315,7 @@ def _time(times: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def _moment(value: Any, unit: str) -> str:
-    """A number since 1970 as text; one beyond the years 1 to 9999 stays the number."""
+    """A number since 1970 as a timestamp. Outside the years 1 to 9999, the number as text."""
     times, divisor = _MICROS[unit]
     try:
         micros = int(value) * times // divisor
@@ -328,16 +328,16 @@ def _moment(value: Any, unit: str) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a file has a number here, and no text that looks like one."""
+    """Whether a value is a number, not a text that looks like one."""
     return isinstance(value, int | Number) and not isinstance(value, bool)
 
 
 def decoded(
     value: Any, name: str, data_type: str, meaning: Meaning | None, feed: Feed
 ) -> str | None:
-    """The value of a column as text that fits its declared type, if it does.
+    """The value of a column as text in the form of its declared type.
 
-    Raises WrongValueError when only a setting could tell what it means.
+    Raises WrongValueError if the value is ambiguous without a setting.
     """
     what, scale = meaning or ("", None)
     if value is None:
@@ -356,7 +356,7 @@ def decoded(
     if data_type.startswith("timestamp") and is_number(value):
         unit = _UNITS.get(what) or feed.unit_of(name)
         if not unit:
-            raise WrongValueError("a number: say in timestamp_unit what it counts")
+            raise WrongValueError("a number without a unit: set timestamp_unit")
         return _moment(value, unit)
     if what in _TIMES and is_number(value):
         return _moment(value, _TIMES[what]).removeprefix("1970-01-01 ")
@@ -381,7 +381,7 @@ def _decimal(value: Any, data_type: str, scale: int | None, what: str, feed: Fee
         if what in _DECIMALS or feed.decimals == "base64":
             return _scaled(_bytes(value), scale)
         if feed.decimals != "text" and is_base64 and is_text:
-            raise WrongValueError("base64 or a number? say it in decimals")
+            raise WrongValueError("base64 or a number: set decimals")
         if feed.decimals != "text" and is_base64:
             return _scaled(_bytes(value), scale)
     return text_of(value)
@@ -395,18 +395,18 @@ def _bytes(text: str) -> bytes:
 
 
 def _scaled(unscaled: bytes, scale: int) -> str:
-    """Kafka Connect's decimal: a big-endian two's complement number, and its scale."""
+    """A decimal of Kafka Connect: a big-endian two's complement number with a scale."""
     if abs(scale) > _LARGEST_SCALE:
-        raise WrongValueError(f"a decimal with the scale {scale}")
+        raise WrongValueError(f"the decimal has an invalid scale: {scale}")
     sign, figures, _ = Decimal(int.from_bytes(unscaled, "big", signed=True)).as_tuple()
     return format(Decimal((sign, figures, -scale)), "f")
 
 
 def is_unavailable(value: Any, placeholder: str | None) -> bool:
-    """Whether a value stands for one that the source did not log, in any of its forms.
+    """Whether a value is the placeholder for a value that the source did not log, in any form.
 
-    They are those of Debezium's class UnchangedToastedPlaceholder: the text, its bytes, an array
-    of one or of the bytes' codes, a UUID made of them, a map of the text to itself.
+    The forms are those of Debezium's class UnchangedToastedPlaceholder: the text, its bytes, an
+    array with the text or with the byte codes, a UUID of the bytes, a map of the text to itself.
     """
     if not placeholder or value is None or isinstance(value, bool | int | float | Number):
         return False

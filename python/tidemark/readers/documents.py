@@ -1,4 +1,4 @@
-"""Documents - JSON objects, Avro records, rows with structs - to records."""
+"""Read documents (JSON objects, Avro records, rows with structs) into records."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ from tidemark.readers.records import (
 )
 from tidemark.readers.texts import WRONG
 
-# MongoDB's extended JSON: an object with one such field stands for its value.
+# MongoDB's extended JSON: an object with one such field represents its value.
 _EXTENDED = ("$oid", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$uuid")
 
 
@@ -30,32 +30,32 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\Z")
 
 
 class Number(str):
-    """A number of a JSON document, digit by digit as it is written."""
+    """A number in a JSON document, with its digits as written."""
 
     __slots__ = ()
 
 
 class Entries(list[tuple[Any, Any]]):
-    """A map: its entries in order. As JSON it is an object, but no columns are made of it."""
+    """A map as ordered entries. Its JSON is an object, but it is not flattened into columns."""
 
     __slots__ = ()
 
 
 class Broken(str):
-    """A piece of a file that is no document, or no value; `reason` says why."""
+    """Text that is not a valid document or value, with the reason."""
 
     reason = ""
 
     @classmethod
     def because(cls, reason: str, text: str) -> "Broken":
-        """The piece, and why it is broken."""
+        """Create one from a text and the reason."""
         broken = cls(text)
         broken.reason = reason
         return broken
 
 
 def text_of(value: Any) -> str | None:
-    """A value as the log has it: digit by digit; binaries as base64, what is nested as JSON."""
+    """A value as text for the log: exact digits, binaries as base64, nested values as JSON."""
     if value is None or type(value) is str:
         return value
     if isinstance(value, str):
@@ -76,7 +76,7 @@ def text_of(value: Any) -> str | None:
 
 
 def told(value: Any) -> str | None:
-    """A value as the log has it, for a column; raises WrongValueError when there is none."""
+    """A column's value as text for the log. Raises WrongValueError if it is invalid."""
     if isinstance(value, Broken):
         raise WrongValueError(value.reason)
     text = text_of(value)
@@ -86,7 +86,7 @@ def told(value: Any) -> str | None:
 
 
 def json_of(value: Any) -> str:
-    """What is nested, as JSON text; numbers as they were written."""
+    """A nested value as JSON text, with numbers as written."""
     value = unwrapped(value)
     if isinstance(value, Broken):
         return str(value)
@@ -99,7 +99,7 @@ def json_of(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, float):
-        # NaN, as JSON's readers know it.
+        # Writes NaN, which JSON parsers know.
         return json.dumps(value)
     if isinstance(value, bool | int | Number):
         return str(text_of(value))
@@ -109,10 +109,10 @@ def json_of(value: Any) -> str:
 def records(
     found: Iterable[Any], feed: Feed, types: Mapping[str, str] | None = None
 ) -> Iterator[Records]:
-    """The records of an extract's documents, nested ones flattened: `{"a": {"b": 1}}` is `a_b`.
+    """The records of an extract's documents. Objects are flattened: `{"a": {"b": 1}}` is `a_b`.
 
-    A declared column that has an object is its JSON text. `types` are those of the documents'
-    fields, where the file knows them.
+    An object in a declared column is kept as JSON text. `types` has the fields' types, if the file
+    declares them.
     """
     return Records.in_parts(_rows(found, feed, types or {}))
 
@@ -127,7 +127,7 @@ def _rows(found: Iterable[Any], feed: Feed, types: Mapping[str, str]) -> Iterato
         fields = list(flattened(document, kept_whole))
         found_names = tuple(name for name, _ in fields)
         if len(set(found_names)) < len(found_names):
-            return {"_reason": "two fields have the same flat name"}
+            return {"_reason": "two fields have the same flattened name"}
         if found_names not in known:
             known[found_names] = named(found_names, feed, "changes", is_whole=False)
         return _by_names(fields, known[found_names], feed, types)
@@ -138,9 +138,9 @@ def _rows(found: Iterable[Any], feed: Feed, types: Mapping[str, str]) -> Iterato
 
 
 def rows_of(document: Any, read: Callable[[Any], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """What `read` makes of a document; whatever an odd one does, the others are read.
+    """The rows that `read` returns for a document. An unexpected error becomes a bad row.
 
-    A row with a reason tells the document.
+    A bad row contains the document.
     """
     try:
         rows = read(document)
@@ -156,7 +156,7 @@ def rows_of(document: Any, read: Callable[[Any], list[dict[str, Any]]]) -> Itera
 
 
 def refused(document: Any) -> dict[str, Any]:
-    """The fields of a record that is no document."""
+    """The fields of a record that is not a document."""
     if isinstance(document, Broken):
         return {"_raw": str(document), "_reason": document.reason}
     return {"_reason": "not a JSON object"}
@@ -192,7 +192,7 @@ def _by_names(
 def flattened(
     document: Mapping[str, Any], kept_whole: Collection[str], prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """The fields of a document and of the objects in it, these behind the name of theirs."""
+    """The fields of a document; those of a nested object are prefixed with its name."""
     for name, value in document.items():
         value = unwrapped(value)
         full = f"{prefix}{name}"
@@ -203,9 +203,9 @@ def flattened(
 
 
 def unwrapped(value: Any) -> Any:
-    """The value that an object of MongoDB's extended JSON stands for; others as they are.
+    """The value of an object in MongoDB's extended JSON. Returns other values unchanged.
 
-    It is Broken when the object stands for none.
+    Returns Broken if the object is invalid.
     """
     if not isinstance(value, Mapping) or len(value) != 1:
         return value
@@ -219,7 +219,7 @@ def unwrapped(value: Any) -> Any:
             try:
                 return _EPOCH + timedelta(milliseconds=int(since_1970))
             except (TypeError, ValueError, OverflowError):
-                reason = "$date counts no milliseconds to a time in the years 1 to 9999"
+                reason = "$date is not in milliseconds within the years 1 to 9999"
                 return Broken.because(reason, f'{{"$date": {json_of(inner)}}}')
         return inner
     if name == "$binary" and isinstance(inner, Mapping):

@@ -1,4 +1,4 @@
-"""JSON files to documents: one a line, in an array, one behind the other, or over several lines."""
+"""Read JSON files: one document per line, an array, concatenated, or over several lines."""
 
 import json
 import re
@@ -23,9 +23,9 @@ _DECODER = json.JSONDecoder(
     parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=_object
 )
 
-# Objects and lists within one another, at most: Python could go to about 300.
+# The maximum nesting of objects and lists. Python's limit is about 300.
 DEEPEST = 200
-# Escapes that stand for no text: NUL, and half of a pair of surrogates. What stands before them.
+# Escapes that are not valid text: NUL and lone surrogates; and the valid text before them.
 _MAY_BE_ODD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _PLAIN = re.compile(
     r"(?:[^\\]++|\\[^u]|\\u(?!0000|[dD][89a-fA-F])|\\u[dD][89abAB]..\\u[dD][c-fC-F])*+"
@@ -34,7 +34,7 @@ _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
 
 
 def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
-    """The records of a JSON file; `_position` counts them from 1, bad ones included."""
+    """The records of a JSON file. `_position` counts from 1, including bad records."""
     found = documents_of(pieces_of(file, feed), feed)
     if feed.format == "debezium":
         return debezium.records(found, name, feed, {})
@@ -42,7 +42,7 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
 
 
 def documents_of(pieces: Iterable[str], feed: Feed) -> Iterator[Any]:
-    """The documents of a text, which comes in pieces; a Broken one up to the end of its line."""
+    """The documents of a text that arrives in pieces. A Broken one extends to its line's end."""
     odd = odd_characters(feed)
     text = _Window(pieces)
     in_array = text.next_character() == "["
@@ -59,7 +59,7 @@ def documents_of(pieces: Iterable[str], feed: Feed) -> Iterator[Any]:
 
 
 class _Window:
-    """What is left to read of a text, as far as it has come."""
+    """The unread rest of the text that has arrived so far."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self._pieces = iter(pieces)
@@ -67,7 +67,7 @@ class _Window:
         self.at = 0
 
     def next_character(self) -> str:
-        """Go to the next character that is no blank; '' when there is none."""
+        """Go to the next character that is not whitespace. Return it, or '' at the end."""
         while True:
             while self.at < len(self.text):
                 if self.text[self.at] not in " \t\r\n":
@@ -77,7 +77,7 @@ class _Window:
                 return ""
 
     def read_on(self) -> bool:
-        """Whether there was more. Each time it is as much again, for long documents' sake."""
+        """Read more, and return whether there was more. Doubles the window, for long documents."""
         rest = self.text[self.at :]
         found, wanted = [rest], 2 * len(rest)
         length = len(rest)
@@ -104,7 +104,7 @@ def _document(text: _Window, odd: Mapping[str, str]) -> Any:
         except RecursionError:
             wrong, end = _TOO_DEEP, _end_of_deep(text)
         else:
-            # A number may go on, also behind its point.
+            # A number may continue in the next piece, even after its decimal point.
             is_at_end = end + 2 * isinstance(document, Number) >= len(text.text)
             if is_at_end and text.read_on():
                 continue
@@ -114,18 +114,18 @@ def _document(text: _Window, odd: Mapping[str, str]) -> Any:
         return Broken.because(wrong, found.rstrip("\r")) if wrong else document
 
 
-_TOO_DEEP = f"objects and lists stand within one another more than {DEEPEST} times"
+_TOO_DEEP = f"objects and lists are nested more than {DEEPEST} levels deep"
 
 
 def _bad_document(found: str, odd: Mapping[str, str]) -> str | None:
-    """Why a document cannot be taken, though it is JSON; None when it can."""
+    """Why a document is refused although it is JSON, or None."""
     if "\\u" in found and _MAY_BE_ODD.search(found):
         end = _PLAIN.match(found).end()  # type: ignore[union-attr]
         if end < len(found):
             is_nul = found.startswith("\\u0000", end)
             what = "a NUL character" if is_nul else "half a surrogate pair"
-            return f"holds {what} ({found[end : end + 6]})"
-    # Counting comes first: it is fast.
+            return f"contains {what} ({found[end : end + 6]})"
+    # Count first, because it is fast.
     may_be_deep = found.count("{") + found.count("[") > DEEPEST
     if may_be_deep and max(depth for depth, _ in _depths(found, 0)) > DEEPEST:
         return _TOO_DEEP
@@ -133,7 +133,7 @@ def _bad_document(found: str, odd: Mapping[str, str]) -> str | None:
 
 
 def _depths(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """How many objects and lists are open behind each bracket of a document, and where that is."""
+    """The nesting depth after each bracket of a document, and the bracket's end position."""
     depth = 0
     for bracket in _BRACKET.finditer(text, at):
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(bracket[0], 0)
@@ -147,7 +147,7 @@ def _end_of_line(text: _Window) -> int:
 
 
 def _end_of_deep(text: _Window) -> int:
-    """The end of a document that is too deep to be read; of its line, when it has none."""
+    """The end of a document that is nested too deeply, or the end of its line."""
     while True:
         for depth, end in _depths(text.text, text.at):
             if depth == 0:
@@ -157,5 +157,5 @@ def _end_of_deep(text: _Window) -> int:
 
 
 def _may_go_on(error: json.JSONDecodeError, text: _Window) -> bool:
-    """Whether the text ends where it is wrong: within a string, or within a word such as `true`."""
+    """Whether more text could fix the error, as it ends in a string or a word such as `true`."""
     return error.msg.startswith("Unterminated string") or error.pos > len(text.text) - 16

@@ -1,4 +1,4 @@
-"""Parquet files to records, with Arrow: each file by its own schema, every value as text."""
+"""Read Parquet files into records, with Arrow. Each file has its own schema; values become text."""
 
 import itertools
 import struct
@@ -29,7 +29,7 @@ from tidemark.readers.texts import WRONG, bad_rows
 MAGIC = b"PAR1"
 
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-# The first second of the years 1 and 10000, since 1970; the same in days.
+# The start of the years 1 and 10000, in seconds and in days since 1970.
 _SECONDS = (-62_135_596_800, 253_402_300_800)
 _DAYS = (-719_162, 2_932_897)
 _DAY = 86_400
@@ -48,17 +48,17 @@ _SPARK_TYPES = {
     pa.float32(): "float",
     pa.float64(): "double",
 }
-# Stands for Parquet's type INTERVAL, of which Arrow knows the bytes alone.
+# Represents Parquet's type INTERVAL, which Arrow reads as bytes.
 _INTERVAL = pa.month_day_nano_interval()
 
 
 def read(
     file: IO[bytes], name: str, feed: Feed, kind: str, part: tuple[int, int] = (0, 1)
 ) -> Iterator[Records]:
-    """The records of a Parquet file; `_position` counts them from 1.
+    """The records of a Parquet file. `_position` counts from 1.
 
-    With `part` (number from 0, of how many) those of that part of the rows; of documents the
-    first part has all.
+    `part` (number from 0, number of parts) selects a part of the rows. If the rows are documents,
+    the first part has all of them.
     """
     schema, tables, rows = tables_of(file)
     if feed.format == "debezium":
@@ -120,15 +120,15 @@ def _require_names_once(names: Sequence[str]) -> None:
 
 
 def tables_of(file: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.Table], int]:
-    """The schema of the file, its rows, some thousands at a time, and how many they are.
+    """The file's schema, its rows in batches, and the number of rows.
 
-    Raises UnreadableFileError, perhaps while the rows are read, when it is not whole.
+    Raises UnreadableFileError if the file is incomplete, possibly while the rows are read.
     """
     if file.read(len(MAGIC)) != MAGIC:
         raise UnreadableFileError("not a Parquet file")
     file.seek(0)
     with _damage_told():
-        # Nanoseconds, in which Arrow reads times of the old type INT96, end with the year 2262.
+        # By default Arrow reads the old type INT96 as nanoseconds, which end in the year 2262.
         found = pa.parquet.ParquetFile(
             file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=True
         )
@@ -146,9 +146,7 @@ def _damage_told() -> Iterator[None]:
     try:
         yield
     except pa.ArrowNotImplementedError as error:
-        raise UnreadableFileError(
-            f"the Parquet file has a type that is not read: {error}"
-        ) from error
+        raise UnreadableFileError(f"the Parquet file has an unsupported type: {error}") from error
     except (pa.ArrowException, OSError) as error:
         if is_of_machine(error):
             raise
@@ -159,7 +157,7 @@ def _damage_told() -> Iterator[None]:
 
 
 def schema_of(found: pa.parquet.ParquetFile) -> pa.Schema:
-    """The types of the columns: Arrow's, but for ENUM and INTERVAL, which Arrow reads as bytes."""
+    """Arrow's column types, except ENUM and INTERVAL, which Arrow reads as bytes."""
     leaves = [found.schema.column(at) for at in range(len(found.schema))]
     told = iter(leaves)
     fields = [of.with_type(_told_type(of.type, told)) for of in found.schema_arrow]
@@ -188,7 +186,7 @@ def _fields(kind: pa.DataType) -> list[pa.Field]:
 
 
 def spark_type(arrow_type: pa.DataType) -> str:
-    """The Spark type of a column; `string` for what the log has as text alone."""
+    """The Spark type of a column. `string` if the log has no better type."""
     if pa.types.is_decimal(arrow_type):
         scale = max(arrow_type.scale, 0)
         precision = max(arrow_type.precision - min(arrow_type.scale, 0), scale)
@@ -227,7 +225,7 @@ def _is_uuid(kind: pa.DataType) -> bool:
 
 
 def text_of(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Array:
-    """The column as text, value by value without loss; binaries as base64."""
+    """The column as text, without loss. Binaries become base64."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_dictionary(kind):
@@ -244,7 +242,7 @@ def text_of(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Array:
         return _in_range(column.cast(pa.date32()), *_DAYS)
     if pa.types.is_time(kind):
         end = _DAY * 10 ** _DIGITS[kind.unit]
-        # Of PostgreSQL and DuckDB.
+        # PostgreSQL and DuckDB have this time.
         return pc.replace_substring_regex(_in_range(column, 0, end), f"^{end}$", "24:00:00")
     if pa.types.is_duration(kind):
         column = _seconds(column)
@@ -256,7 +254,7 @@ def text_of(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _values(column: pa.Array, kind: pa.DataType) -> list[Any]:
-    """A column's values as a document has them; what Python has no equal of is text."""
+    """A column's values for a document. Values that Python cannot represent become text."""
     if pa.types.is_dictionary(kind):
         return _values(column.dictionary_decode(), kind.value_type)
     if _is_uuid(kind):
@@ -268,7 +266,7 @@ def _values(column: pa.Array, kind: pa.DataType) -> list[Any]:
     if pa.types.is_nested(kind):
         return _nested(column, kind)
     if pa.types.is_float16(kind) or pa.types.is_float32(kind):
-        # The shortest number that it is, as in a column of its own.
+        # The shortest representation, as in a top-level column.
         return list(column.cast(pa.string()).cast(pa.float64()).to_pylist())
     if _is_text(kind) or pa.types.is_temporal(kind):
         return list(text_of(column, kind).to_pylist())
@@ -307,7 +305,7 @@ def _nested(column: pa.Array, kind: pa.DataType) -> list[Any]:
 
 
 def _utf8(column: pa.Array) -> pa.Array:
-    """Text, in which bytes that are none became the character that says so."""
+    """Text in which invalid bytes are replaced by a marker character."""
     raw = column.cast(pa.binary())
     try:
         return raw.cast(pa.string())
@@ -319,7 +317,7 @@ def _utf8(column: pa.Array) -> pa.Array:
 
 
 def _in_range(column: pa.Array, first: int, end: int) -> pa.Array:
-    """Times and dates as text; one out of range, which Arrow writes wrongly, as its number."""
+    """Times and dates as text. Out of range, where Arrow's text is wrong, as a number."""
     numbers = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64()).cast(
         pa.int64()
     )
@@ -330,7 +328,7 @@ def _in_range(column: pa.Array, first: int, end: int) -> pa.Array:
 
 
 def _seconds(column: pa.Array) -> pa.Array:
-    """Durations as seconds: a number of some other unit would not tell which."""
+    """Durations in seconds, so that every file has the same unit."""
     digits = _DIGITS[column.type.unit]
     unit = pa.scalar(Decimal(1).scaleb(-digits), pa.decimal128(digits + 1, digits))
     return pc.multiply(column.cast(pa.int64()).cast(pa.decimal128(19, 0)), unit)
@@ -344,6 +342,6 @@ def _digits(column: pa.Array) -> pa.Array:
 
 
 def _interval(raw: bytes) -> str:
-    """Parquet's months, days and milliseconds, as ISO 8601 has them."""
+    """Parquet's months, days and milliseconds, in ISO 8601."""
     months, days, millis = struct.unpack("<III", raw)
     return f"P{months}M{days}DT{Decimal(millis).scaleb(-3):f}S"

@@ -1,4 +1,4 @@
-"""The records of a file, and how its columns find the declared ones."""
+"""The records of a file, and the mapping of its columns to declared ones."""
 
 import base64
 import itertools
@@ -14,14 +14,14 @@ from tidemark.errors import printable
 from tidemark.feeds import RESERVED, Feed
 
 NO_BYTES = "the file is empty (0 bytes)"
-# Someone can confirm that an extract is to be empty.
-NO_ROWS = "the extract has no rows: taking it would delete them all"
+# Users can confirm an empty extract.
+NO_ROWS = "the extract has no rows: it would delete every row of the table"
 
-# So many records are held at a time.
+# The number of records per batch.
 ROWS = 5_000
 
-# What a record says of itself; in Spark's types. One of a file whose columns have names tells
-# them all in `_file_columns`.
+# A record's metadata, in Spark's types. If the file has column names, one of its records lists them
+# in `_file_columns`.
 RECORD = {
     "_file": "string",
     "_position": "bigint",
@@ -46,13 +46,13 @@ _ARROW = {
 
 
 class UnreadableFileError(Exception):
-    """The file as a whole cannot be taken; the message says why.
+    """The file is refused as a whole, with the reason as the message.
 
-    `value` is what only the dead letter may show: a library's words may quote a row.
+    `value` appears only in the dead letter, because a library's message may quote a row.
     """
 
     def __init__(self, message: str, value: object = None) -> None:
-        # Whatever names of columns hold, the row that says so can be stored.
+        # Column names may contain anything, but the dead letter must be storable.
         super().__init__(printable(message))
         self.value = None if value is None else printable(str(value))
 
@@ -61,14 +61,14 @@ _WRONG_VALUE = ("_reason", "_column", "_value")
 
 
 def is_of_machine(error: Exception) -> bool:
-    """Whether an error is the machine's, such as a full disk: the file is as it should be."""
+    """Whether the machine caused the error (such as a full disk), not the file."""
     return isinstance(error, MemoryError) or bool(getattr(error, "errno", None))
 
 
 def schema(feed: Feed) -> str:
-    """The Spark schema of a reader's rows: what a record says of itself, then its columns.
+    """The Spark schema of a reader's rows: a record's metadata, then its columns.
 
-    `_others` has the columns that are not declared: their name and type, then the text.
+    `_others` maps the name and type of undeclared columns to their text.
     """
     own = [f"{name} {data_type}" for name, data_type in RECORD.items()]
     columns = [f"`{name}` string" for name in feed.column_names]
@@ -76,11 +76,11 @@ def schema(feed: Feed) -> str:
 
 
 class WrongValueError(Exception):
-    """A value cannot be understood; the message says what is wrong with it."""
+    """A value is invalid, with the reason as the message."""
 
 
 def base64_of(text: str, feed: Feed) -> str:
-    """A binary that a text file has in the way of `binary_text`, as base64."""
+    """A binary from a text file, encoded as `binary_text`, as base64."""
     try:
         if feed.binary_text == "utf-8":
             return base64.b64encode(text.encode()).decode()
@@ -92,7 +92,7 @@ def base64_of(text: str, feed: Feed) -> str:
 
 
 def binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
-    """A column of binaries that are text, as base64, and what is wrong with those that are none."""
+    """Convert a text column of binaries to base64, and report invalid values."""
     texts = columns[name].to_pylist()
     wrong: dict[str, Any] = {
         key: list(columns.get(key) or [None] * len(texts)) for key in _WRONG_VALUE
@@ -108,7 +108,7 @@ def binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
 
 @dataclass
 class Records:
-    """Columns of equal length: those of RECORD, and declared ones; missing ones are NULL."""
+    """Columns of equal length: those of RECORD and declared ones. Missing columns are NULL."""
 
     columns: dict[str, Any] = field(default_factory=dict)
     rows: int = 0
@@ -116,24 +116,24 @@ class Records:
 
     @classmethod
     def unreadable(cls, reason: str, value: str | None = None) -> "Records":
-        """The one row that a file which cannot be taken has."""
+        """The single row of a refused file."""
         return cls({"_reason": [reason], "_value": [value]}, 1)
 
     @classmethod
     def from_rows(cls, rows: Sequence[dict[str, Any]]) -> "Records":
-        """Of dictionaries by column."""
+        """Create from dictionaries by column name."""
         names = dict.fromkeys(name for row in rows for name in row)
         return cls({name: [row.get(name) for row in rows] for name in names}, len(rows))
 
     @classmethod
     def in_parts(cls, rows: Iterable[dict[str, Any]]) -> "Iterator[Records]":
-        """Of dictionaries by column, some thousands at a time."""
+        """Create from dictionaries by column name, in batches."""
         left = iter(rows)
         while part := list(itertools.islice(left, ROWS)):
             yield cls.from_rows(part)
 
     def telling(self, names: Sequence[str]) -> "Records":
-        """The same; one of its records tells the names of the file's columns."""
+        """Add the names of the file's columns to one of the records. Returns self."""
         if self.rows:
             self.columns["_file_columns"] = [", ".join(names), *[None] * (self.rows - 1)]
         elif self.parts:
@@ -142,11 +142,11 @@ class Records:
 
     @property
     def has_rows(self) -> bool:
-        """Whether there is a record at all, a bad one included."""
+        """Whether there is any record, good or bad."""
         return bool(self.rows or any(part.has_rows for part in self.parts))
 
     def as_table(self, feed: Feed, path: str) -> pa.Table:
-        """As an Arrow table with the columns of `schema(feed)`."""
+        """The records as an Arrow table with the columns of `schema(feed)`."""
         types = {name: _ARROW[data_type] for name, data_type in RECORD.items()}
         types |= dict.fromkeys(feed.column_names, pa.string())
         arrays = {}
@@ -165,7 +165,7 @@ class Records:
 
 
 def others_of(columns: dict[str, Any]) -> list[dict[str, str] | None]:
-    """For each record its columns that are not declared, without those that are NULL."""
+    """The undeclared columns of each record that are not NULL."""
     rows = zip(*(values.to_pylist() for values in columns.values()), strict=True)
     names = list(columns)
     return [
@@ -175,7 +175,7 @@ def others_of(columns: dict[str, Any]) -> list[dict[str, str] | None]:
 
 
 def old_keys(found: Records, before: dict[str, Any]) -> list[Records]:
-    """Deletes of the keys that updates changed (rule 9); the updates become inserts."""
+    """Deletes of keys that updates changed (rule 9). Turns these updates into inserts."""
     if "_source_op" not in found.columns:
         return []
     ops = list(found.columns["_source_op"].to_pylist())
@@ -212,10 +212,10 @@ def _listed(values: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Names:
-    """Which column of a file is what, by the column's place.
+    """The meaning of each column of a file, by column position.
 
-    `before` are the before images of key columns; `others` the columns that are not declared,
-    under safe names.
+    `before` has the before images of key columns, `others` the undeclared columns under safe
+    names.
     """
 
     declared: dict[int, str]
@@ -227,7 +227,7 @@ class Names:
     def columns(
         self, column: Callable[[int], Any], type_of: Callable[[int], str] = lambda at: "string"
     ) -> dict[str, Any]:
-        """The columns of the records; `column` gives the file's one at a place, as text."""
+        """The columns of the records. `column` returns the file's column at a position, as text."""
         found = {name: column(at) for at, name in self.declared.items()}
         if self.op is not None:
             found["_source_op"] = column(self.op)
@@ -240,10 +240,10 @@ class Names:
 
 
 def named(found: Sequence[str], feed: Feed, kind: str, *, is_whole: bool = True) -> Names:
-    """What each column of a file with column names is.
+    """The meaning of each column of a file with column names.
 
-    Raises UnreadableFileError when one that must be there is missing. In a document that is not
-    `is_whole`, a missing field is NULL.
+    Raises UnreadableFileError if a required column is missing. If not `is_whole`, as in documents,
+    a missing field is NULL.
     """
     repeated = sorted({name for name in found if list(found).count(name) > 1})
     if repeated:
@@ -272,9 +272,9 @@ def named(found: Sequence[str], feed: Feed, kind: str, *, is_whole: bool = True)
 
 
 def declared_names(left: dict[int, str], names: Sequence[str]) -> dict[int, str]:
-    """The columns of a file that are these; they leave `left`. The better match has a name."""
+    """Match a file's columns to `names`, best match first. Removes matches from `left`."""
     declared: dict[int, str] = {}
-    # MongoDB's _id is the column id: names with _ in front are Tidemark's.
+    # MongoDB's _id becomes the column id, since names that start with _ are reserved.
     for alike in (str, folded, safe_name, lambda name: safe_name(name).lstrip("_")):
         for name in names:
             if name not in declared.values():
@@ -286,7 +286,7 @@ def declared_names(left: dict[int, str], names: Sequence[str]) -> dict[int, str]
 
 
 def other_names(left: dict[int, str], feed: Feed) -> dict[int, str]:
-    """Safe names for columns that are not declared; `_2` and so on behind one that is taken."""
+    """Safe names for undeclared columns, with `_2` and so on appended if a name is taken."""
     if left and feed.new_columns == "refuse":
         raise UnreadableFileError(
             f"the file has columns that are not declared: {', '.join(left.values())}"
@@ -294,7 +294,7 @@ def other_names(left: dict[int, str], feed: Feed) -> dict[int, str]:
     taken = {name.lower() for name in feed.column_names} | set(RESERVED)
     others = {}
     for at, name in left.items():
-        # Names with _ in front are Tidemark's.
+        # Names that start with _ are reserved.
         safe = base = safe_name(name).lstrip("_") or "column"
         number = 1
         while safe in taken:
@@ -306,18 +306,18 @@ def other_names(left: dict[int, str], feed: Feed) -> dict[int, str]:
 
 
 def folded(name: str) -> str:
-    """A column's name as others are compared with it: in lower case, and as one writes é or é."""
+    """A column name for comparison: lower case and Unicode NFC."""
     return unicodedata.normalize("NFC", name).lower()
 
 
 def safe_name(name: str) -> str:
-    """A column's name in lower case, with _ for all that is no letter, digit or _."""
+    """A column name in lower case, with _ for characters other than letters, digits and _."""
     name = unicodedata.normalize("NFC", name)
     return re.sub(r"\W+", "_", name.strip()).strip("_" if re.search(r"\W", name) else "").lower()
 
 
 def _take(left: dict[int, str], name: str | None, declared: Sequence[str] = ()) -> int | None:
-    """The place of a column that the producer adds; a declared one is found by its exact name."""
+    """Take a column that the producer adds from `left`. A declared name must match exactly."""
     if name is None:
         return None
     is_declared = folded(name) in [folded(each) for each in declared]

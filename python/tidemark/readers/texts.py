@@ -1,4 +1,4 @@
-"""The bytes of a text file as text, and what is none in it."""
+"""Decode text files, and find invalid text in them."""
 
 import codecs
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,19 +10,19 @@ import pyarrow.compute as pc
 from tidemark.feeds import Feed
 from tidemark.readers.records import UnreadableFileError
 
-# Bytes that are not text in the file's encoding become this, which is no character.
+# Replaces bytes that are invalid in the file's encoding. It is a noncharacter.
 WRONG = "\ufdd0"
 codecs.register_error("tidemark", lambda error: (WRONG, error.end))  # type: ignore[attr-defined]
-# So many bytes are read at a time.
+# The number of bytes to read at a time.
 PIECE = 1 << 20
 _MAGIC = {b"PAR1": "Parquet", b"Obj\x01": "Avro", b"PK\x03\x04": "a zip archive"}
 
 
 def pieces_of(file: IO[bytes], feed: Feed) -> Iterator[str]:
-    """The file's text from its start, piece by piece: it may be larger than memory.
+    """The file's text, piece by piece, because it may be larger than memory.
 
-    What is none becomes a character that `bad_text` finds. Raises UnreadableFileError for a file of
-    another type.
+    Invalid bytes become a character that `bad_text` finds. Raises UnreadableFileError if the file
+    has another type.
     """
     file.seek(0)
     start = file.read(4)
@@ -30,7 +30,7 @@ def pieces_of(file: IO[bytes], feed: Feed) -> Iterator[str]:
         if start.startswith(magic):
             raise UnreadableFileError(f"not a text file: it is {what}")
     if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and "16" not in feed.encoding:
-        raise UnreadableFileError("not a text file in utf-8: it is UTF-16, see encoding")
+        raise UnreadableFileError("not a text file in utf-8: it is UTF-16, set encoding")
     decoder = codecs.getincrementaldecoder(feed.encoding)("tidemark")
     file.seek(0)
     is_first = True
@@ -45,12 +45,12 @@ def pieces_of(file: IO[bytes], feed: Feed) -> Iterator[str]:
 
 
 def odd_characters(feed: Feed) -> dict[str, str]:
-    """Why a text of a text file cannot be taken, by the character that it holds."""
-    return {WRONG: f"not {feed.encoding}", "\x00": "holds a NUL character"}
+    """The characters that make a text invalid, each with the reason."""
+    return {WRONG: f"not {feed.encoding}", "\x00": "contains a NUL character"}
 
 
 def bad_text(value: str, odd: Mapping[str, str]) -> str | None:
-    """Why a text cannot be taken; None when it can."""
+    """Why a text is invalid, or None."""
     for character, reason in odd.items():
         if character in value:
             return reason
@@ -58,7 +58,7 @@ def bad_text(value: str, odd: Mapping[str, str]) -> str | None:
 
 
 def _may_hold(column: pa.ChunkedArray | pa.Array, characters: Iterable[str]) -> bool:
-    """Whether the bytes of a column hold one of them: a look that is much faster than at texts."""
+    """Whether a column may contain one of the characters. Searching bytes is much faster."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     contents = [chunk.buffers()[2] for chunk in chunks]
     raw = b"".join(content.to_pybytes() for content in contents if content)
@@ -68,7 +68,7 @@ def _may_hold(column: pa.ChunkedArray | pa.Array, characters: Iterable[str]) -> 
 def bad_rows(
     columns: Iterable[pa.ChunkedArray | pa.Array], odd: Mapping[str, str]
 ) -> list[str | None] | None:
-    """Why each row cannot be taken, when there is one such."""
+    """The reason per row, or None if all rows are valid."""
     columns = [column for column in columns if _may_hold(column, odd)]
     pattern = "|".join(f"\\x{{{ord(character):x}}}" for character in odd)
     is_bad = None
