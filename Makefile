@@ -1,5 +1,5 @@
-# What there is to do: `make help`. Everything runs from one virtual environment, .venv;
-# with SPARK=3.5 from another, .venv-spark3.5, for that line of Spark (docs/targets/spark-3.5.md).
+# `make help` lists the commands. They use the virtual environment .venv, or with SPARK=3.5
+# .venv-spark3.5 (docs/targets/spark-3.5.md).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-all run docs lint test test-core test-all bench wheel lock clean
@@ -14,16 +14,16 @@ else
 VENV := .venv-spark$(SPARK)
 LOCK := spark$(SPARK)/requirements.lock
 INSTEAD := --override spark$(SPARK)/requirements.in
-# The linters look at our text, which is the same; mypy knows the default's PySpark.
+# The linters check the same files for every Spark version; mypy needs the default PySpark.
 CHECKED := setup
 endif
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-# With TESTERS=2 there are two processes, each with a Spark of its own. That pays from four cores on:
-# one Spark keeps two busy.
+# TESTERS=2 runs the tests in two processes, each with its own Spark. One Spark uses two cores, so
+# this pays off with four cores or more.
 TESTERS ?= 1
 SHARED := $(if $(filter-out 1,$(TESTERS)),--numprocesses $(TESTERS) --dist loadgroup --no-loadscope-reorder)
-# What `make test-core` runs: a few minutes that touch most of what Spark does here.
+# The tests of `make test-core`: a few minutes that cover most uses of Spark.
 CORE := $(addprefix tests/, python $(addprefix functional/test_, convergence.py drift.py snapshots.py \
   landing.py::test_bad_rows_are_dead_letters_and_the_good_ones_land \
   landing.py::test_odd_file_names_are_read domains.py::test_films_get_a_column_while_they_change \
@@ -33,15 +33,15 @@ CORE := $(addprefix tests/, python $(addprefix functional/test_, convergence.py 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(VENV)/ready ## Install what is needed: Python packages, jars, dbt packages
+setup: $(VENV)/ready ## Install Python packages, jars and dbt packages
 	@$(BIN)/python -m tidemark.spark.jars
 	@$(BIN)/python -m compat
 
-# Checked against the checksums of requirements.lock. PIP_INDEX_URL names a mirror of PyPI,
-# TIDEMARK_MAVEN_MIRROR one of Maven Central, DBT_PACKAGE_HUB_URL one of the dbt hub.
+# pip verifies the checksums in requirements.lock. To use mirrors, set PIP_INDEX_URL (PyPI),
+# TIDEMARK_MAVEN_MIRROR (Maven Central) and DBT_PACKAGE_HUB_URL (the dbt hub).
 $(VENV)/ready: $(LOCK) pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "Python 3.11 was not found: install it, or name it with make PYTHON=..."; exit 1; }
+	  || { echo "Python 3.11 was not found. Install it, or pass its path: make PYTHON=..."; exit 1; }
 	@$(PYTHON) python/tidemark/spark/java.py
 	@echo "Installing the Python packages into $(VENV) (about two minutes, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -49,21 +49,21 @@ $(VENV)/ready: $(LOCK) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
-# For the target `glue`; its own requirements name another dbt-core than ours, hence --no-deps.
+# For the target `glue`. --no-deps, because dbt-glue requires another version of dbt-core.
 $(VENV)/glue-ready: aws/dbt-glue.lock $(VENV)/ready
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 
-demo: setup ## Two days of sample changes become tables
+demo: setup ## Load two days of sample changes into tables
 	@$(BIN)/tidemark demo
 
-demo-all: setup ## The same with every domain in examples/ (about ten minutes)
+demo-all: setup ## Load every domain in examples/ (about ten minutes)
 	@$(BIN)/tidemark demo --all
 
-run: setup ## Land new files and build what depends on them
+run: setup ## Land new files and build the models that depend on them
 	@$(BIN)/tidemark run
 
-docs: setup ## Write the documentation and serve it
+docs: setup ## Generate and serve the dbt docs
 	@$(BIN)/tidemark docs
 
 lint: setup ## Check style and types: SQL, Python, YAML
@@ -73,30 +73,30 @@ lint: setup ## Check style and types: SQL, Python, YAML
 	@$(BIN)/python -m tests.lint
 	@TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1 models tests/singular
 
-test: $(CHECKED) $(VENV)/glue-ready ## Lint, then the tests that protect users most
+test: $(CHECKED) $(VENV)/glue-ready ## Lint, then run all tests except the slow ones
 	@$(PYTEST) $(SHARED) -m 'not slow'
 
-test-core: setup ## A few minutes of them; CI's share on Spark 3.5
+test-core: setup ## Run the core tests, a few minutes; CI runs them on Spark 3.5
 	@TIDEMARK_CASES=20 TIDEMARK_BATCHES=2 $(PYTEST) -m 'not slow' $(CORE)
 
-test-all: $(CHECKED) $(VENV)/glue-ready ## All tests, the slow ones included
+test-all: $(CHECKED) $(VENV)/glue-ready ## Lint, then run all tests
 	@TIDEMARK_CASES=3000 $(PYTEST) $(SHARED)
 
-bench: setup ## Measure against a hand-written Spark job, side by side
+bench: setup ## Compare the run time with a hand-written Spark job
 	@$(BIN)/python -m bench
 
-# The same commit gives the same bytes.
+# Reproducible: the same commit gives the same bytes.
 wheel: $(VENV)/ready ## Build the package into dist/
 	@rm -rf build dist python/tidemark.egg-info
 	@umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	  $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@rm -rf build && ls dist/*.whl
 
-# The lines differ in what they must: the other lock starts from the default's versions.
+# The other Spark version's lock starts from the default versions, so they differ only where needed.
 lock: $(VENV)/ready ## Update requirements.lock from pyproject.toml and requirements.in
 	@$(BIN)/python -m pip install --quiet uv
 	@test $(LOCK) = requirements.lock || cp requirements.lock $(LOCK)
 	@$(BIN)/uv pip compile --quiet --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --extra aws --extra thrift pyproject.toml requirements.in $(INSTEAD) --output-file $(LOCK)
 
-clean: ## Remove the lake and what was generated; your landing folder stays
+clean: ## Delete the lake and generated files, but not the landing folder
 	rm -rf .tidemark .tidemark-spark* target logs dbt_packages

@@ -23,15 +23,15 @@
         {%- endfor -%}
         {%- if missing -%}
             {%- do exceptions.raise_compiler_error(
-                "The merge of this table would leave deleted rows in it. Add to its folder in "
+                "The merge of this table would keep deleted rows. Add to its folder in "
                 ~ "dbt_project.yml: " ~ missing | join('; ')
             ) -%}
         {%- endif -%}
         {%- set merge = adapter.dispatch('get_merge_sql', 'dbt') -%}
         {%- if merge.macro.package_name != 'tidemark' -%}
             {%- do exceptions.raise_compiler_error(
-                "The merge of this table would not delete: it is written by the package "
-                ~ merge.macro.package_name ~ ", not by tidemark. Add to dbt_project.yml: "
+                "The merge of this table would not delete rows: its macro comes from the package "
+                ~ merge.macro.package_name ~ ", not from tidemark. Add to dbt_project.yml: "
                 ~ "dispatch: [{macro_namespace: dbt, search_order: [" ~ project_name
                 ~ ", tidemark, dbt]}]"
             ) -%}

@@ -171,7 +171,7 @@
 {%- macro _require_known_reloads(changes, unknown_reloads) -%}
     {%- if unknown_reloads | int > 0 -%}
         {%- do exceptions.raise_compiler_error(
-            changes ~ " was made before the reload that its log holds. Build it first: "
+            changes ~ " was created before the reload that is now in its log. Rebuild it first: "
             ~ "dbt build --select " ~ changes.identifier ~ "+"
         ) -%}
     {%- endif -%}

@@ -37,13 +37,13 @@
         {%- endfor -%}
         {%- if drifted -%}
             {%- do exceptions.raise_compiler_error(
-                this ~ " was built otherwise: " ~ drifted | join('; ') ~ ". Rows that are there would "
-                ~ "not fit those to come, so nothing was written. Take the change back, or derive the "
-                ~ "table anew from its log: dbt build --full-refresh --select " ~ model.name
+                this ~ " was built with other settings: " ~ drifted | join('; ') ~ ". Its rows would not match "
+                ~ "the new ones, so nothing was written. Revert the change, or rebuild the table from "
+                ~ "its log: dbt build --full-refresh --select " ~ model.name
                 ~ (
-                    " (only versions of keys below a millisecond get other version keys)."
+                    " (version keys change only for keys with times finer than a millisecond)."
                     if 'times in version keys was' in drifted | last
-                    else " (versions keep their keys as long as the table's key is the same)."
+                    else " (version keys stay the same while the table's key does)."
                 )
             ) -%}
         {%- endif -%}

@@ -18,7 +18,7 @@
         | list -%}
     {%- if not found -%}
         {%- do exceptions.raise_compiler_error(
-            "feed: no source table " ~ source_name ~ "." ~ table_name ~ " is declared. "
+            "feed: the source table " ~ source_name ~ "." ~ table_name ~ " is not declared. "
             ~ "Declare it in models/staging/" ~ source_name ~ "/_" ~ source_name ~ "__sources.yml."
         ) -%}
     {%- endif -%}
@@ -29,7 +29,7 @@
     {%- if not settings.get('key') -%}
         {%- do exceptions.raise_compiler_error(
             "feed: " ~ source_table.original_file_path ~ " declares no feed with a key for "
-            ~ source_name ~ "." ~ table_name ~ ": add config.meta.feed."
+            ~ source_name ~ "." ~ table_name ~ ". Add config.meta.feed with a key."
         ) -%}
     {%- endif -%}
 
@@ -104,10 +104,10 @@
     {%- endfor -%}
     {%- if model.unique_id == of_feeds | sort | first -%}
         {%- do exceptions.warn(
-            "dbt runs without Tidemark's Python package. Nothing lands from here; a table that is dropped "
-            ~ "while dbt lists its schema can make dbt rebuild others; a Thrift server gets no settings, "
-            ~ "and a statement is sent again when the connection is lost; seeds and Python models work as "
-            ~ "in stock dbt-spark. To avoid this, pip install tidemark where dbt runs."
+            "dbt runs without Tidemark's Python package. New files do not land. If a table is dropped while "
+            ~ "dbt lists its schema, dbt may rebuild other tables. A Thrift server gets no settings, and dbt "
+            ~ "sends a statement again if the connection is lost. Seeds and Python models work as in stock "
+            ~ "dbt-spark. To fix this, run `pip install tidemark` in dbt's environment."
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

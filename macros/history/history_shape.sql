@@ -8,14 +8,14 @@
 
     {%- if tracked and untracked -%}
         {%- do exceptions.raise_compiler_error(
-            "A history takes `tracked` or `untracked`, not both."
+            "Set either `tracked` or `untracked` for a history, not both."
         ) -%}
     {%- endif -%}
     {%- set kept = feed.kept.keys() | map('lower') | list -%}
     {%- for name in (tracked or []) + (untracked or []) if execute and name | lower not in kept -%}
         {%- do exceptions.raise_compiler_error(
             "The " ~ ('tracked' if tracked else 'untracked') ~ " column " ~ name
-            ~ " is not in the feed's tables. Their columns are " ~ feed.kept.keys() | join(', ') ~ "."
+            ~ " is not a column of the feed. Its columns are " ~ feed.kept.keys() | join(', ') ~ "."
         ) -%}
     {%- endfor -%}
     {%- set tracked_columns = [] -%}
@@ -32,13 +32,13 @@
     {%- endfor -%}
     {%- for name in column_names or {} if name not in names -%}
         {%- do exceptions.raise_compiler_error(
-            "column_names: " ~ name ~ " is none of this history's own columns, which are "
+            "column_names: this history has no column " ~ name ~ " of its own. Its own columns are "
             ~ names.keys() | join(', ') ~ "."
         ) -%}
     {%- endfor -%}
     {%- for name in names.values() if name | lower in kept -%}
         {%- do exceptions.raise_compiler_error(
-            "column_names: the feed has a column " ~ name ~ " already; choose another name."
+            "column_names: the feed already has a column " ~ name ~ ". Choose another name."
         ) -%}
     {%- endfor -%}
 

@@ -12,13 +12,13 @@
 ) -%}
     {%- if position != 1 or occurrence != 1 -%}
         {%- do exceptions.raise_compiler_error(
-            "regexp_instr: Spark finds the first place only; leave `position` and `occurrence` "
+            "regexp_instr: Spark finds only the first match. Leave `position` and `occurrence` "
             ~ "at 1."
         ) -%}
     {%- endif -%}
     {%- if "'" in regexp -%}
         {%- do exceptions.raise_compiler_error(
-            "regexp_instr: a single quote would end the SQL text; write a dot (.) in its place. "
+            "regexp_instr: a single quote would end the SQL string. Write a dot (.) instead. "
             ~ "Got: " ~ regexp
         ) -%}
     {%- endif -%}

@@ -50,11 +50,11 @@ limit 3
         {%- do lines.append('and ' ~ (key_count - found | length) ~ ' more') -%}
     {%- endif -%}
     {%- set problem -%}
-Snapshot {{ model['name'] }}: {{ key_count }} {{ 'key is' if key_count == 1 else 'keys are' }} NULL or in several rows, so nothing was written. The unique_key is {{ keys | join(', ') }}.
+Snapshot {{ model['name'] }}: {{ key_count }} {{ 'key is' if key_count == 1 else 'keys are' }} NULL or not unique, so nothing was written. The unique_key is {{ keys | join(', ') }}.
 {%- for line in lines %}
 {{ line }}
 {%- endfor %}
-Logs have no values: to see which keys, group its query by them. Let its query give one row per key: leave out rows without a key, keep the newest row of a key, or add to unique_key the column that tells the rows apart.
+The log does not show values. To find these keys, group the snapshot's query by the unique_key. Change the query so that it returns one row per key: filter out rows without a key, keep only the newest row per key, or add a column to unique_key that makes it unique.
     {%- endset -%}
     {%- do exceptions.raise_compiler_error(problem) -%}
 {%- endif -%}

@@ -25,9 +25,9 @@
             {%- do rewritten.update({change.column_name: new}) -%}
         {%- elif not tidemark._is_wider(new, old) -%}
             {%- do exceptions.raise_compiler_error(
-                target_relation ~ " has " ~ change.column_name ~ " as " ~ old ~ ", which cannot become "
-                ~ new ~ " without a loss. Nothing was written. Take the change back, or build the table "
-                ~ "anew: dbt build --full-refresh --select " ~ model.name ~ "."
+                target_relation ~ ": the column " ~ change.column_name ~ " cannot change from " ~ old ~ " to "
+                ~ new ~ " without losing data, so nothing was written. Revert the change, or rebuild "
+                ~ "the table: dbt build --full-refresh --select " ~ model.name ~ "."
             ) -%}
         {%- endif -%}
     {%- endfor -%}

@@ -5,7 +5,7 @@
 {%- macro left_join_as_of(history, alias, on, at, known_at=none, column_names={}) -%}
     {%- if not on -%}
         {%- do exceptions.raise_compiler_error(
-            "left_join_as_of: `on` must map the history's key columns to the fact's, such as "
+            "left_join_as_of: `on` must map the history's key columns to columns of the fact, such as "
             ~ "{'policy_id': 'claims.policy_id'}."
         ) -%}
     {%- endif -%}

@@ -209,9 +209,9 @@ def test_a_column_comes_and_goes(taken: Taken) -> None:
 
 
 HELP = (
-    "Logs have no values: to see which keys, group its query by them. "
-    "Let its query give one row per key: leave out rows without a key, keep the newest row of a "
-    "key, or add to unique_key the column that tells the rows apart."
+    "The log does not show values. To find these keys, group the snapshot's query by the "
+    "unique_key. Change the query so that it returns one row per key: filter out rows without a "
+    "key, keep only the newest row per key, or add a column to unique_key that makes it unique."
 )
 
 
@@ -234,7 +234,7 @@ def test_a_first_snapshot_with_wrong_keys_is_refused(
 ) -> None:
     count = "2 keys are" if len(keys) == 2 else "1 key is"
     assert error(taken, step, "always_bad") == [
-        f"Snapshot always_bad: {count} NULL or in several rows, so nothing was written. "
+        f"Snapshot always_bad: {count} NULL or not unique, so nothing was written. "
         "The unique_key is id.",
         *keys,
         HELP,

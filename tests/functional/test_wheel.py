@@ -110,7 +110,7 @@ def test_tidemark_in_a_project_that_exists(wheel: Environment, tmp_path: Path) -
     put(jaffle, "club/people/people.csv", "id,name,born\n1,Ada,1815-12-10\n")
     refused = wheel.run("tidemark", "run", cwd=jaffle)
     assert refused.returncode == 1
-    assert "would not delete: it is written by the package dbt_spark" in refused.stdout
+    assert "would not delete rows: its macro comes from the package dbt_spark" in refused.stdout
     file.write_text(
         file.read_text().replace("'jaffle_shop', 'dbt'", "'jaffle_shop', tidemark, 'dbt'")
     )

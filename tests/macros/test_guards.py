@@ -13,10 +13,10 @@ from tests.macros.test_changes import FEED
     ("given", "said"),
     [
         ({"tracked": ["name"], "untracked": ["seq"]}, "`tracked` or `untracked`, not both"),
-        ({"tracked": ["nam"]}, "tracked column nam is not in the feed's tables"),
-        ({"untracked": ["nam"]}, "untracked column nam is not in"),
-        ({"column_names": {"valid_form": "x"}}, "valid_form is none of this history's own columns"),
-        ({"column_names": {"valid_from": "NAME"}}, "has a column NAME already"),
+        ({"tracked": ["nam"]}, "tracked column nam is not a column of the feed"),
+        ({"untracked": ["nam"]}, "untracked column nam is not a column"),
+        ({"column_names": {"valid_form": "x"}}, "this history has no column valid_form of its own"),
+        ({"column_names": {"valid_from": "NAME"}}, "already has a column NAME"),
     ],
 )
 def test_a_history_refuses_options_that_do_not_fit(given: dict[str, Any], said: str) -> None:
@@ -43,10 +43,10 @@ MERGES = {
 @pytest.mark.parametrize(
     ("changed", "merge_of", "said"),
     [
-        ({}, "dbt_spark", "written by the package dbt_spark.*search_order: .own, tidemark, dbt"),
+        ({}, "dbt_spark", "comes from the package dbt_spark.*search_order: .own, tidemark, dbt"),
         ({"unique_key": "name"}, "tidemark", "unique_key is .'name'.. Write"),
         ({"incremental_strategy": "append"}, "tidemark", "incremental_strategy: merge"),
-        ({"delete_condition": None}, "tidemark", "leave deleted rows.*delete_condition: DBT_"),
+        ({"delete_condition": None}, "tidemark", "keep deleted rows.*delete_condition: DBT_"),
         ({"not_matched_condition": "true"}, "tidemark", "not_matched_condition: DBT_INTERNAL"),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_merge_without_a_key_would_append() -> None:
 @pytest.mark.parametrize(
     ("feed", "said"),
     [
-        (None, "no source table shop.orders is declared"),
+        (None, "the source table shop.orders is not declared"),
         ({}, "declares no feed with a key"),
     ],
 )
