@@ -93,8 +93,8 @@ def test_every_table_is_in_the_catalog_as_it_is_in_the_lake(
 ) -> None:
     assert tidemark(shop, "catalog") == 0
     told = capfd.readouterr().out
-    assert "Data Catalog: 3 tables are new, 0 are refreshed: cat_current.cur_cat__sales," in told
-    assert "Passed over, because Athena cannot run Spark's views: cat_staging.stg_cat" in told
+    assert "Data Catalog: 3 new tables, 0 updated: cat_current.cur_cat__sales," in told
+    assert "Skipped, because Athena cannot run Spark's views: cat_staging.stg_cat" in told
 
     dim = entry(aws, "cat_marts", "dim_sales")
     assert dim["Description"] == "One row per sale, as it is now."
@@ -110,7 +110,7 @@ def test_every_table_is_in_the_catalog_as_it_is_in_the_lake(
     writes(aws)
     assert tidemark(shop, "catalog") == 0
     assert writes(aws) == []
-    assert "3 tables were registered as they are." in capfd.readouterr().out
+    assert "3 tables were already up to date." in capfd.readouterr().out
 
     # What others have put there stays when a column comes.
     taken = ("Name", "TableType", "Parameters", "StorageDescriptor")
@@ -142,9 +142,9 @@ def test_runs_register_what_changed_and_make_good_what_failed(
     told = capfd.readouterr()
     # Neither failure hides the other.
     assert "tidemark: dbt build failed: broken (error)." in told.err
-    assert "\nThe Data Catalog does not have every table as it is here.\n" in told.err
-    assert "database shop_cat_current: the role may not do this" in told.err
-    assert "Data Catalog: 2 tables are new" in told.out
+    assert "\nSome tables could not be registered in the Data Catalog.\n" in told.err
+    assert "database shop_cat_current: the role lacks permission" in told.err
+    assert "Data Catalog: 2 new tables" in told.out
     assert shop.rows("cat_marts.dim_sales", ["id", "one"]) == [(1, 1), (2, 1)]
 
     # The next one registers what is missing, the one after it asks nothing.
@@ -212,11 +212,13 @@ def test_what_glue_cannot_have_is_named_and_the_others_are_registered(
     told = capfd.readouterr()
     (shop.folder / "models/staging/local.yml").unlink()
     assert (
-        "cat_marts.odd: the column at has the type timestamp_ntz, which Athena does not know"
+        "cat_marts.odd: the column at has the type timestamp_ntz, which Athena does not support"
     ) in told.err
-    assert "log_cat.sales is in the Data Catalog already, at s3://elsewhere/sales, and" in told.err
-    assert "Athena reaches S3 alone, and these are elsewhere: cat_local.here; set" in told.err
-    assert "2 tables are new" in told.out
+    assert "log_cat.sales is already in the Data Catalog, at s3://elsewhere/sales, but" in told.err
+    assert (
+        "Athena reads only from S3, but these tables are elsewhere: cat_local.here. Set" in told.err
+    )
+    assert "2 new tables" in told.out
     assert entry(aws, "cat_marts", "dim_sales")
     assert entry(aws, "log_cat", "sales")["StorageDescriptor"] == storage
 
@@ -227,7 +229,7 @@ def test_lake_formation_gets_what_is_declared_and_loses_nothing(
     grants = [{"principal": ANALYSTS, "permissions": ["SELECT", "DESCRIBE"]}]
     mart(shop, lake_formation={"tags": {"domain": "sales"}, "grants": grants})
     assert tidemark(shop, "catalog") == 1
-    missing = "cat_marts.dim_sales cannot be tagged domain=sales: no such LF-Tag"
+    missing = "cat_marts.dim_sales cannot be tagged domain=sales: there is no LF-Tag"
     assert missing in capfd.readouterr().err
 
     lake = aws.client("lakeformation")
@@ -248,7 +250,7 @@ def test_lake_formation_gets_what_is_declared_and_loses_nothing(
     others = [{"principal": auditors, "permissions": ["SELECT"]}]
     mart(shop, lake_formation={"tags": {"domain": "sales"}, "grants": others})
     assert tidemark(shop, "catalog") == 0
-    stays = f"the grant {ANALYSTS}: SELECT is declared no longer, and stays; take it away in Lake"
+    stays = f"the grant {ANALYSTS}: SELECT is no longer declared, but still exists. To remove it"
     assert stays in capfd.readouterr().out
     permissions = lake.list_permissions(Resource=place)["PrincipalResourcePermissions"]
     who = {each["Principal"]["DataLakePrincipalIdentifier"] for each in permissions}
@@ -275,8 +277,8 @@ def test_a_role_without_rights_is_told_which_it_lacks(
     with lake_formation.rights_checked(aws, monkeypatch):
         assert tidemark(shop, "catalog") == 1
         told = capfd.readouterr()
-        assert "3 tables are new" in told.out
-        assert "Lake Formation, tags of cat_marts.dim_sales: the role may not do this" in told.err
+        assert "3 new tables" in told.out
+        assert "Lake Formation, tags of cat_marts.dim_sales: the role lacks permission" in told.err
         assert "lakeformation:GetResourceLFTags" in told.err
         assert key["SecretAccessKey"] not in told.err
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)

@@ -166,8 +166,8 @@ def test_the_same_tables_come_of_the_same_log(
     aws.answers["GetTable"] = ["AccessDeniedException"] * 20
     refused = dbt(shop.folder, "run", "--select", "hist_glued__orders")
     told = " ".join(refused.stdout.split())
-    assert "Data Catalog does not say whether log_glued.orders is there, so nothing was" in told
-    assert "the role may not do this: give it the rights of docs/targets/aws.md" in told
+    assert "Data Catalog could not look up log_glued.orders, so nothing was" in told
+    assert "the role lacks permission: grant it the permissions in docs/targets/aws.md" in told
     assert refused.returncode == 1
     assert spark.sql(f"describe history {table}").count() == len(done)
 

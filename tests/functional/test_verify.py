@@ -89,7 +89,7 @@ def test_the_logs_have_what_aws_dms_counted_or_verify_says_why(
         *("vshop.items full load 2 2", "vshop.items inserts 0 0", "vshop.items updates 0 0"),
         *("vshop.items deletes 0 0", "vshop.orders full load 3 3", "vshop.orders inserts 1 1"),
         *("vshop.orders updates 2 2", "vshop.orders deletes 1 1"),
-        "All 2 tables have what AWS DMS counted.",
+        "All 2 tables match the counts of AWS DMS.",
     ]
 
     # A file comes again as it was, another with a row that cannot be read; a third is on its way.
@@ -112,16 +112,16 @@ def test_the_logs_have_what_aws_dms_counted_or_verify_says_why(
     assert "vshop.orders updates 2 2" in numbers
     remarks = [line for line in told if ": " in line]
     assert remarks == [
-        "vshop.items: AWS DMS could not load 4 rows of it",
-        "vshop.items: 1 rows are open in tidemark.dead_letter: mend what is wrong, then: "
+        "vshop.items: AWS DMS could not load 4 of its rows",
+        "vshop.items: 1 rows are open in tidemark.dead_letter. Fix the cause, then run: "
         "tidemark replay",
-        "vshop.items: the log has less: files may not have landed yet (tidemark land), or AWS DMS "
-        "has not written them yet (CdcMaxBatchInterval, CdcMinFileSize)",
-        "vshop.orders: the log has more: AWS DMS counts anew when a task is restarted or a table "
-        "reloaded, and writes some changes twice when it resumes",
-        "Vsrc.unknown: no table that runs is declared at vshop/unknown: tidemark discover "
+        "vshop.items: the log has fewer rows: files may not have landed yet (tidemark land), or "
+        "AWS DMS may not have written them yet (CdcMaxBatchInterval, CdcMinFileSize)",
+        "vshop.orders: the log has more rows: AWS DMS resets its counts when a task is restarted "
+        "or a table is reloaded, and writes some changes twice when it resumes",
+        "Vsrc.unknown: no enabled table is declared at vshop/unknown. Run: tidemark discover "
         "--dms-task vtask",
-        "vshop.own: the task does not know it: is it of another task, or of a rule?",
+        "vshop.own: the task has no such table: another task or a rule may write it",
         "tidemark: 4 of 4 tables differ from what the task vtask counted: vshop.items, "
         "vshop.orders, Vsrc.unknown, vshop.own.",
     ]

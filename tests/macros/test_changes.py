@@ -94,7 +94,7 @@ def test_a_new_truncate_concerns_every_key_unless_it_is_in_order(late: int, kind
 
 
 def test_a_staging_view_that_is_older_than_a_reload_stops_the_build() -> None:
-    with pytest.raises(CompilerError, match="made before the reload"):
+    with pytest.raises(CompilerError, match="created before the reload"):
         scope({**KNOWN, "unknown_reloads": 1})
 
 

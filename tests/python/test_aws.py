@@ -25,7 +25,10 @@ def test_throttled_calls_are_made_again(aws: AwsServer) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("AccessDeniedException", "the role may not do this: give it the rights of docs/targets"),
+        (
+            "AccessDeniedException",
+            "the role lacks permission: grant it the permissions in docs/targets",
+        ),
         ("UnrecognizedClientException", "the credentials are wrong"),
         ("ExpiredTokenException", "the credentials have expired: get new ones"),
     ],
@@ -42,7 +45,7 @@ def test_without_a_region_the_variable_is_named(
 ) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name)
-    with pytest.raises(AwsError, match="no region is known: set AWS_REGION"):
+    with pytest.raises(AwsError, match="no region is set: set AWS_REGION"):
         _databases()
 
 

@@ -85,7 +85,7 @@ def test_our_own_profile_and_links_within_the_project_are_packed(project: Path) 
 )
 def test_a_password_that_is_written_out_is_refused(project: Path, file: str, text: str) -> None:
     (project / file).write_text(text)
-    with pytest.raises(ConfigError, match=r"has a password or the like written out") as refused:
+    with pytest.raises(ConfigError, match=r"contains a secret in") as refused:
         packed(project)
     assert "hunter2" not in str(refused.value)
     assert not (project.parent / "app").exists()
@@ -104,7 +104,9 @@ def test_a_link_out_of_the_project_is_refused(project: Path, place: str) -> None
 
 def test_a_name_that_is_not_utf_8_is_refused(project: Path) -> None:
     (project / "models" / os.fsdecode(b"caf\xe9.sql")).write_text("select 1")
-    with pytest.raises(ConfigError, match=r"models/caf\\xe9.sql: the name is no plain text"):
+    with pytest.raises(
+        ConfigError, match=r"models/caf\\xe9.sql: the name has unprintable characters"
+    ):
         packed(project)
 
 

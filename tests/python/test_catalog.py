@@ -155,14 +155,14 @@ def test_tags_and_grants_are_read_from_the_model_s_yaml() -> None:
 @pytest.mark.parametrize(
     ("meta", "words"),
     [
-        (["tags"], "is no mapping"),
-        ({"tag": {"a": "b"}}, "'tag' is not known there"),
-        ({"tags": {"a": ["b", "c"]}}, "the tag a: .* is not one text for one text"),
-        ({"grants": {"principal": "x"}}, "are no list"),
-        ({"grants": [{"principal": "x"}]}, "has not just principal and permissions"),
+        (["tags"], "is not a mapping"),
+        ({"tag": {"a": "b"}}, "'tag' is not a known setting"),
+        ({"tags": {"a": ["b", "c"]}}, "the tag a: .* must map one text to one text"),
+        ({"grants": {"principal": "x"}}, "are not a list"),
+        ({"grants": [{"principal": "x"}]}, "must have principal and permissions only"),
         (
             {"grants": [{"principal": "x", "permissions": ["READ"]}]},
-            "'READ' is none of ALL, SELECT",
+            "'READ' is not one of ALL, SELECT",
         ),
     ],
 )
@@ -174,7 +174,7 @@ def test_wrong_meta_is_a_sentence_that_names_the_file(meta: Any, words: str) -> 
 
 
 def test_grants_are_not_for_columns() -> None:
-    with pytest.raises(ConfigError, match="'grants' is not known there"):
+    with pytest.raises(ConfigError, match="'grants' is not a known setting"):
         tables([access(None, {"grants": []})])
 
 
@@ -188,5 +188,7 @@ def test_another_catalog_and_an_odd_prefix_are_refused(monkeypatch: pytest.Monke
     with pytest.raises(ConfigError, match="TIDEMARK_CATALOG is 'hive': it must be glue"):
         runs.registers()
     monkeypatch.setenv("TIDEMARK_CATALOG_PREFIX", "Lake-")
-    with pytest.raises(ConfigError, match="TIDEMARK_CATALOG_PREFIX is 'Lake-': use lower-case"):
+    with pytest.raises(
+        ConfigError, match="TIDEMARK_CATALOG_PREFIX is 'Lake-'. Use only lower-case"
+    ):
         catalog.prefix()

@@ -609,21 +609,21 @@ def test_what_aws_does_not_have_is_said_in_a_sentence(place: Place, aws: AwsServ
         return place.refused("discover", "--dms-task", name)
 
     unknown = (
-        "There is no AWS DMS task nobody in the region us-east-1: give its identifier or ARN, "
-        "and see AWS_REGION."
+        "There is no AWS DMS task nobody in the region us-east-1. Pass its identifier or ARN, "
+        "and check AWS_REGION."
     )
     assert refused("nobody") == unknown
     # Moto finds nothing; AWS says so.
     aws.answers["DescribeReplicationTasks"] = ["ResourceNotFoundFault"]
     assert refused("nobody") == unknown
     aws.answers["DescribeReplicationTasks"] = ["AccessDeniedException"]
-    assert refused("nobody").startswith("AWS DMS, task nobody: the role may not do this")
+    assert refused("nobody").startswith("AWS DMS, task nobody: the role lacks permission")
     arn = "arn:aws:dms:us-east-1:123456789012:replication-config:ABC"
-    assert "is a serverless replication, and only tasks are read" in refused(arn)
+    assert "is a serverless replication, but only tasks are supported" in refused(arn)
     dms_tasks.create(aws, "elsewhere", [include("s", "t")], None)
     assert refused("elsewhere") == (
-        "The task elsewhere writes to elsewhere-target, which is redshift and not S3: only files "
-        "are read here."
+        "The task elsewhere writes to elsewhere-target, which is redshift. Tidemark supports "
+        "only tasks that write to S3."
     )
     dms_tasks.create(aws, "new", [include("s", "%")], BUCKET)
     assert "The rules of new have wildcards, and nothing says which tables" in refused("new")

@@ -1,6 +1,6 @@
-"""AWS: DMS tasks, the Data Catalog, Lake Formation, SNS. What asks AWS goes through here.
+"""AWS: DMS tasks, the Data Catalog, Lake Formation, SNS. All calls to AWS go through here.
 
-Credentials are boto3's business: they are in no setting, no log and no text of ours.
+boto3 finds the credentials. They never appear in Tidemark's settings, logs or messages.
 """
 
 import re
@@ -23,7 +23,7 @@ from botocore.exceptions import (
 from tidemark import s3
 from tidemark.errors import TidemarkError
 
-# Throttled and interrupted calls are made again, each time after a longer pause.
+# Retries throttled and interrupted calls with exponential backoff.
 _CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60
 )
@@ -40,48 +40,48 @@ _THROTTLED = ("Throttl", "TooManyRequests", "LimitExceeded", "RequestLimit", "Sl
 
 
 class AwsError(TidemarkError):
-    """AWS did not do what it was asked to."""
+    """A call to AWS failed."""
 
     @property
     def code(self) -> str:
-        """AWS's name of what went wrong, such as EntityNotFoundException; '' when it has none."""
+        """AWS's error code, such as EntityNotFoundException, or ''."""
         return code(self.__cause__)
 
 
 def client(service: str, region: str = "") -> Any:
-    """A client of one service, in this region or that of AWS_REGION.
+    """A client of one service, in this region or the one of AWS_REGION.
 
-    AWS_ENDPOINT_URL, or AWS_ENDPOINT_URL_<SERVICE>, names another place than AWS's.
+    AWS_ENDPOINT_URL, or AWS_ENDPOINT_URL_<SERVICE>, overrides the endpoint.
     """
     with asking(f"AWS {service}"):
         try:
             return boto3.client(service, region_name=region or s3.region() or None, config=_CONFIG)
         except ValueError as error:
-            raise AwsError(f"AWS {service}: {error}: see AWS_ENDPOINT_URL.") from error
+            raise AwsError(f"AWS {service}: {error}. Check AWS_ENDPOINT_URL.") from error
 
 
 @contextmanager
 def asking(what: str) -> Iterator[None]:
-    """What boto3 raises in here becomes an AwsError of one sentence that begins with `what`."""
+    """Turn boto3's errors within the block into an AwsError that starts with `what`."""
     try:
         yield
     except (BotoCoreError, ClientError) as error:
         raise AwsError(f"{what}: {why(error)}.") from error
     except Boto3Error as error:
-        # A transfer's error has the one of its call within.
+        # A transfer's error wraps the error of the call.
         within = error.__context__
         cause = within if isinstance(within, BotoCoreError | ClientError) else error
         raise AwsError(f"{what}: {why(cause)}.") from error
 
 
 def code(error: BaseException | None) -> str:
-    """AWS's name of an error, such as EntityNotFoundException; '' when it has none."""
+    """The AWS code of an error, such as EntityNotFoundException, or ''."""
     response = getattr(error, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))
 
 
 def why(error: Exception) -> str:
-    """What went wrong and what to do, in a sentence without its full stop."""
+    """What went wrong and what to do about it, without a full stop at the end."""
     name = code(error)
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return (
@@ -89,20 +89,20 @@ def why(error: Exception) -> str:
             "AWS_PROFILE, or run where the machine has a role"
         )
     if isinstance(error, NoRegionError):
-        return "no region is known: set AWS_REGION"
+        return "no region is set: set AWS_REGION"
     if isinstance(error, EndpointConnectionError):
-        return f"it does not answer: see AWS_REGION and the network ({_one_line(error)})"
+        return f"it does not respond: check AWS_REGION and the network ({_one_line(error)})"
     if name in _UNKNOWN:
         return f"the credentials are wrong ({name})"
     if name in _EXPIRED:
         return "the credentials have expired: get new ones, AWS_SESSION_TOKEN included"
     if name in _DENIED:
         return (
-            "the role may not do this: give it the rights of docs/targets/aws.md "
+            "the role lacks permission: grant it the permissions in docs/targets/aws.md "
             f"({_one_line(error)})"
         )
     if name.startswith(_THROTTLED):
-        return f"AWS is throttling, also after {_retries(error)} retries: try again later ({name})"
+        return f"AWS still throttles after {_retries(error)} retries: try again later ({name})"
     return _one_line(error)
 
 

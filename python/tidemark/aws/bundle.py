@@ -1,4 +1,4 @@
-"""What a job needs of this project, in one folder, for S3: see docs/targets/aws.md."""
+"""Package the project for a job on AWS: see docs/targets/aws.md."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from tidemark import paths
 from tidemark.aws import transfer
 from tidemark.errors import ConfigError, printable
 
-# Of the project: what dbt and landing read. Whatever else stands in its folder stays there.
+# The project files that dbt and landing read. The bundle contains no other files.
 _PROJECT = (
     *("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml", "selectors.yml"),
     *(".dbtignore", "profiles.yml", "profiles", "dbt_packages"),
@@ -26,21 +26,21 @@ _FOLDERS = {
     **{"model": "models", "macro": "macros", "snapshot": "snapshots", "seed": "seeds"},
     **{"analysis": "analyses", "docs": "docs", "function": "functions", "test": "tests"},
 }
-# Where settings are, and passwords may be: files of other types stay at home.
+# Folders with settings, which may contain passwords. Other file types are left out.
 _SETTINGS = ("profiles.yml", "profiles")
 _OF_SETTINGS = (".yml", ".yaml", ".conf", ".properties")
 _WORDS = r"secret|passw(or)?d|token|access[._-]?key|private[._-]?key|credential"
 _SECRET = re.compile(rf"({_WORDS})(?!.*[._-](path|file)$)", re.IGNORECASE)
-# One within another value: -Dpassword=..., or https://user:password@host.
+# A secret within another value: -Dpassword=..., or https://user:password@host.
 _SECRET_INSIDE = re.compile(
     rf"({_WORDS})[\w.-]*\s*[=:]\s*[^\s,;$]|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE
 )
 _FROM_ENVIRONMENT = re.compile(
     r"\{\{\s*env_var\(\s*(['\"])[^'\"]*\1\s*(,\s*(['\"])\3\s*)?\)[^{}'\"]*\}\}|\$\{[^}]*\}"
 )
-# dbt's own among the tests; this package's are Python, with thousands of small files.
+# The files below tests/ that dbt reads. Tidemark's own tests are Python, with thousands of files.
 _OF_DBT = (".sql", ".yml", ".yaml", ".md", ".csv")
-# What the package imports. A job brings no PySpark: it would take the place of the host's.
+# The packages to install. Without PySpark, which would replace the host's.
 _MODULES = (
     *("dbt-core", "dbt-spark[PyHive]", "pandas", "pyarrow", "fastavro", "cramjam", "boto3"),
     *("pyyaml", "tabulate", "tqdm", "deltalake"),
@@ -49,12 +49,12 @@ _NEVER = ("pyspark", "delta-spark")
 
 
 def make(place: str) -> list[str]:
-    """Write the job's files to a folder, local or on S3; gives their places.
+    """Write the job's files to a folder, local or on S3. Returns their locations.
 
-    `project.zip` is the dbt project with its dbt packages, `tidemark.zip` this package for the
-    host's Python, `tidemark_job.py` the script, `requirements.txt` the other modules as they are
-    installed here. Raises AwsError when S3 refuses, ConfigError where a password is written in the
-    profile, and where a link leads out of the project.
+    `project.zip` is the dbt project with its dbt packages, `tidemark.zip` this package,
+    `tidemark_job.py` the script, `requirements.txt` the other packages in the versions installed
+    here. Raises AwsError if S3 refuses a file, and ConfigError if the profile contains a password
+    or a link leads out of the project.
     """
     with tempfile.TemporaryDirectory(prefix="tidemark-") as folder:
         return [transfer.put(file, place) for file in _written(Path(folder))]
@@ -89,32 +89,34 @@ def _zip(file: Path, root: Path, names: Sequence[str], of_tests: Collection[str]
                         continue
                     _require_no_secret(each, path)
                 if path != printable(path):
-                    raise ConfigError(f"{path}: the name is no plain text: rename the file.")
+                    raise ConfigError(
+                        f"{path}: the name has unprintable characters. Rename the file."
+                    )
                 archive.write(each, path)
 
 
 def _files(root: Path, top: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
-    """The file, or the files below the folder. Raises ConfigError where a link leads out."""
-    # Tidemark's own package has links while it is developed.
+    """The files at or below a path. Raises ConfigError if a link leads out of the project."""
+    # Tidemark's own package contains links in its repository.
     if top.is_symlink() and not top.is_relative_to(Path(tidemark.__file__).parent):
         _require_inside(root, top)
     if top.is_file():
         yield top
-    # A link to a folder that it lies in has no end.
+    # A link to a parent folder would never end.
     elif top.is_dir() and top.name != "__pycache__" and top.resolve() not in above:
         for each in sorted(top.iterdir()):
             yield from _files(root, each, [*above, top.resolve()])
 
 
 def _require_inside(root: Path, link: Path) -> None:
-    # dbt makes links of packages that are local.
+    # dbt creates links for local packages.
     packages = root / "dbt_packages"
     installed = [*packages.iterdir()] if packages.is_dir() else []
     place = link.resolve()
     if not any(place.is_relative_to(each.resolve()) for each in (root, *installed)):
         raise ConfigError(
-            f"{link.relative_to(root)} is a link to {place}, which is not in the project: a bundle "
-            "takes nothing from elsewhere. Put a copy in its place."
+            f"{link.relative_to(root)} is a link to {place}, which is outside the project. A "
+            "bundle contains only files of the project. Replace the link with a copy."
         )
 
 
@@ -128,14 +130,14 @@ def _require_no_secret(file: Path, path: str) -> None:
         rest = _FROM_ENVIRONMENT.sub("", value).strip()
         if rest and (_SECRET.search(name) or _SECRET_INSIDE.search(rest)):
             raise ConfigError(
-                f"{path} has a password or the like written out in {name}, and a bundle carries "
-                "none. Let the file read it where the job runs, as "
-                "{{ env_var('DBT_ENV_SECRET_...') }}, or leave it to the job's role."
+                f"{path} contains a secret in {name}, and a bundle must not contain secrets. Read "
+                "it from the job's environment, with {{ env_var('DBT_ENV_SECRET_...') }}, or rely "
+                "on the job's role."
             )
 
 
 def _pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The settings of a YAML file that are no lists or mappings, with their names."""
+    """The names and values of all scalars in a YAML file."""
     if isinstance(value, Mapping):
         for inner, each in value.items():
             yield from _pairs(str(inner), each)
@@ -147,7 +149,7 @@ def _pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """The settings of a file of lines: `name value`, `name=value` or `name: value`."""
+    """The settings of a file with lines such as `name value`, `name=value` or `name: value`."""
     for line in text.splitlines():
         name, *value = re.split(r"[\s=:]+", line.strip(), maxsplit=1)
         if value and name[:1] not in "#!":
@@ -155,7 +157,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def modules() -> Iterator[str]:
-    """The modules that a job installs, `name==version` each, with all that these need."""
+    """The packages that a job installs, with their dependencies, as `name==version`."""
     seen: set[str] = set()
     ahead = [Requirement(name) for name in _MODULES]
     while ahead:

@@ -1,4 +1,4 @@
-"""Registers the lake's Delta tables in AWS Glue's Data Catalog, where Athena looks for them."""
+"""Register the lake's Delta tables in the AWS Glue Data Catalog, for Athena and others."""
 
 import hashlib
 import json
@@ -22,19 +22,19 @@ from tidemark.errors import ConfigError, TidemarkError
 from tidemark.spark import session
 
 PREFIX_VARIABLE = "TIDEMARK_CATALOG_PREFIX"
-# A parameter of the table: the tags and grants that were given from here.
+# A table parameter with the tags and grants that Tidemark has given.
 _GIVEN = "tidemark.lake_formation"
-# So many names are told; counts have all.
+# The maximum number of names in a message.
 _SOME = 10
 
 
 class CatalogError(TidemarkError):
-    """Tables could not be registered; the others are."""
+    """Some tables could not be registered. The others are."""
 
 
 @dataclass
 class Outcome:
-    """What became of the tables, by their names; `digests` are of those that are as they should."""
+    """The result per table name. `digests` covers the tables that are registered correctly."""
 
     new: list[str] = field(default_factory=list)
     refreshed: list[str] = field(default_factory=list)
@@ -47,52 +47,52 @@ class Outcome:
     digests: dict[str, str] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        """What is new in the Data Catalog, and what stays in Lake Formation."""
+        """The changes in the Data Catalog and the remarks on Lake Formation."""
         found = []
         if self.new or self.refreshed:
-            counts = f"{len(self.new)} tables are new, {len(self.refreshed)} are refreshed"
+            counts = f"{len(self.new)} new tables, {len(self.refreshed)} updated"
             found.append(f"Data Catalog: {counts}: {_some([*self.new, *self.refreshed])}.")
         return [*found, *self.remarks]
 
     def require_success(self) -> None:
-        """Raise CatalogError, a sentence for each problem, when there are some."""
+        """Raise CatalogError with one sentence per problem, if there are any."""
         problems = list(self.problems)
         if self.not_on_s3:
             problems.append(
-                "Athena reaches S3 alone, and these are elsewhere: "
-                f"{_some(self.not_on_s3)}; set TIDEMARK_WAREHOUSE to s3a://bucket/folder."
+                "Athena reads only from S3, but these tables are elsewhere: "
+                f"{_some(self.not_on_s3)}. Set TIDEMARK_WAREHOUSE to s3a://bucket/folder."
             )
         if problems:
             more = [f"And {len(problems) - _SOME} more."] if len(problems) > _SOME else []
-            what = "The Data Catalog does not have every table as it is here."
+            what = "Some tables could not be registered in the Data Catalog."
             raise CatalogError("\n".join([what, *problems[:_SOME], *more]))
 
 
 def register(
     spark: SparkSession, nodes: Iterable[Mapping[str, Any]], say: Callable[[str], None]
 ) -> None:
-    """Register every table that dbt's nodes and sources name, whatever was registered before.
+    """Register every table of dbt's nodes and sources again.
 
-    Raises ConfigError when they are declared wrongly, AwsError when AWS cannot be reached, and
-    CatalogError, after all others are registered, when some tables are not.
+    Raises ConfigError if a declaration is wrong, AwsError if AWS cannot be reached, and
+    CatalogError, after registering all others, if some tables could not be registered.
     """
     at_end = AtEnd(nodes)
     found = Registration(spark, at_end.tables, {}).done()
     at_end.remember(found)
     for line in found.lines():
         say(line)
-    say(f"{len(found.unchanged)} tables were registered as they are.")
+    say(f"{len(found.unchanged)} tables were already up to date.")
     if found.views:
-        say(f"Passed over, because Athena cannot run Spark's views: {_some(found.views)}.")
+        say(f"Skipped, because Athena cannot run Spark's views: {_some(found.views)}.")
     if found.not_delta:
-        say(f"Passed over, because they are not Delta tables: {_some(found.not_delta)}.")
+        say(f"Skipped, because they are not Delta tables: {_some(found.not_delta)}.")
     found.require_success()
 
 
 class AtEnd:
-    """What the end of a run registers: what has changed, and what failed to be registered.
+    """Registration at the end of a run: changed tables, and those that failed before.
 
-    `was_idle` may be set when the run has changed no table.
+    `was_idle` can be set if the run has changed no table.
     """
 
     def __init__(self, nodes: Iterable[Mapping[str, Any]]) -> None:
@@ -108,7 +108,7 @@ class AtEnd:
         self._known = known if known.get("as") == self._identity else {}
 
     def register(self, spark: SparkSession, say: Callable[[str], None]) -> None:
-        """Register; says what is new. Raises CatalogError or AwsError, after all that it could."""
+        """Register what is due, and report it. Raises CatalogError or AwsError at the end."""
         if self.was_idle and self._known.get("is_complete"):
             _remember(self._known)
             return
@@ -119,28 +119,28 @@ class AtEnd:
         found.require_success()
 
     def remember(self, found: Outcome) -> None:
-        """Write down what is registered: the next run need not ask AWS for it."""
+        """Remember what is registered, so that the next run need not ask AWS."""
         is_complete = not found.problems and not found.not_on_s3
         _remember({"as": self._identity, "is_complete": is_complete, "digests": found.digests})
 
 
 def begin() -> None:
-    """A run begins: if it does not come to its end, the next one registers what it changed."""
+    """Mark the start of a run. If the run dies, the next one registers its changes."""
     _remember({**_remembered(), "is_complete": False})
 
 
 def prefix() -> str:
-    """What the databases' names begin with. Raises ConfigError when Glue would not take it."""
+    """The prefix of the databases' names. Raises ConfigError if Glue does not allow it."""
     found = os.environ.get(PREFIX_VARIABLE, "")
     if not re.fullmatch(r"[a-z0-9_]*", found):
         raise ConfigError(
-            f"{PREFIX_VARIABLE} is '{found}': use lower-case letters, digits and _ alone."
+            f"{PREFIX_VARIABLE} is '{found}'. Use only lower-case letters, digits and _."
         )
     return found
 
 
 class Registration:
-    """One round over all tables; `known` are digests of those that are registered."""
+    """One pass over all tables. `known` has the digests of registered tables."""
 
     def __init__(
         self, spark: SparkSession, declared: Iterable[Declared], known: Mapping[str, str]
@@ -150,15 +150,15 @@ class Registration:
         self._known = known
         self._prefix = prefix()
         self._outcome = Outcome()
-        # Whether each was there.
+        # Whether each database existed.
         self._databases: dict[str, bool] = {}
         self._permissions: lake_formation.Permissions | None = None
         self._glue: Any = None
 
     def done(self) -> Outcome:
-        """Register; gives what became of each table."""
+        """Register, and return the result for each table."""
         there = self._there()
-        # Each is a short wait for Spark.
+        # In parallel, because each one waits briefly for Spark.
         with ThreadPoolExecutor(max_workers=4) as side_by_side:
             schemas = list(side_by_side.map(self._schema, there))
         for table, schema in zip(there, schemas, strict=True):
@@ -173,7 +173,7 @@ class Registration:
                 if self._register(table, schema):
                     self._outcome.digests[table.full_name] = digest
             except (aws.AwsError, glue_table.RefusedError) as error:
-                # Nothing that is asked next would be answered.
+                # All other calls would fail as well.
                 if isinstance(error.__cause__, BotoCoreError):
                     raise
                 if str(error) not in self._outcome.problems:
@@ -183,7 +183,7 @@ class Registration:
         return self._outcome
 
     def _there(self) -> list[Declared]:
-        """The declared tables that Spark has; views are passed over."""
+        """The declared tables that exist in Spark, without views."""
         schemas = {row[0].lower() for row in self._spark.sql("show schemas").collect()}
         names, views = set(), set()
         for schema in {each.schema.lower() for each in self._declared} & schemas:
@@ -205,7 +205,7 @@ class Registration:
 
     def _cannot_read(self, table: Declared, error: PySparkException) -> None:
         why = session.readable(error)
-        self._outcome.problems.append(f"{table.full_name}: Spark cannot read it: {why}")
+        self._outcome.problems.append(f"{table.full_name}: Spark cannot read the table: {why}")
 
     def _register(self, declared: Declared, schema: StructType) -> bool:
         (detail,) = self._spark.sql(f"describe detail {declared.relation}").collect()
@@ -248,7 +248,7 @@ class Registration:
                 self._client().create_table(DatabaseName=database, TableInput=table_input)
                 self._outcome.new.append(table.full_name)
             elif table_input != current:
-                # Each version is kept otherwise, and there is a quota of them.
+                # Otherwise Glue keeps each version, and their number is limited.
                 self._client().update_table(
                     DatabaseName=database, TableInput=table_input, SkipArchive=True
                 )
@@ -262,7 +262,7 @@ class Registration:
             self._outcome.remarks += self._permissions.give(place, access, earlier)
 
     def _database(self, name: str) -> bool:
-        """Whether the database was there; else it is created."""
+        """Create the database unless it exists. Returns whether it existed."""
         if name not in self._databases:
             what = f"The Data Catalog, database {name}"
             found = _or_none(what, self._client().get_database, Name=name)
@@ -277,7 +277,7 @@ class Registration:
         return self._glue
 
     def _input(self, there: Mapping[str, Any]) -> dict[str, Any]:
-        """Of what Glue gives, what it takes."""
+        """The parts of Glue's answer that it accepts as input."""
         taken = self._client().meta.service_model.shape_for("TableInput").members
         return {key: value for key, value in there.items() if key in taken}
 
@@ -287,14 +287,14 @@ def _require_ours(table: glue_table.Table, there: Mapping[str, Any]) -> None:
     ours = glue_table.athena_location(table.location)
     if theirs != ours:
         raise glue_table.RefusedError(
-            f"{table.full_name} is in the Data Catalog already, at {theirs or 'no place on S3'}, "
-            f"and this lake's is at {ours}: if it is another lake's, set {PREFIX_VARIABLE}, else "
-            "delete the entry there."
+            f"{table.full_name} is already in the Data Catalog, at {theirs or 'no place on S3'}, "
+            f"but this lake's table is at {ours}. If the entry belongs to another lake, set "
+            f"{PREFIX_VARIABLE}, otherwise delete the entry."
         )
 
 
 def _or_none(what: str, call: Callable[..., Any], **arguments: str) -> Any:
-    """What Glue answers, or None when it has no such thing."""
+    """Glue's answer, or None if the entity does not exist."""
     try:
         with aws.asking(what):
             return call(**arguments)

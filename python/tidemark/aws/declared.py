@@ -1,4 +1,4 @@
-"""What the dbt project says of each table that the Data Catalog is to have."""
+"""The tables that belong in the Data Catalog, as the dbt project declares them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _IN_SPARK = ("model", "seed", "snapshot", "source")
 
 @dataclass(frozen=True)
 class Declared:
-    """A model, snapshot, seed or source; the columns' names are in lower case."""
+    """A model, snapshot, seed or source. Column names are in lower case."""
 
     schema: str
     name: str
@@ -23,19 +23,19 @@ class Declared:
 
     @property
     def full_name(self) -> str:
-        """Schema and name, as people write them."""
+        """`schema.name`."""
         return f"{self.schema}.{self.name}"
 
     @property
     def relation(self) -> str:
-        """Schema and name, as Spark takes them whatever they are."""
+        """The quoted name for Spark."""
         return f"`{self.schema}`.`{self.name}`"
 
 
 def tables(nodes: Iterable[Mapping[str, Any]]) -> list[Declared]:
-    """The tables that dbt's nodes and sources name, each once, without those left out.
+    """The distinct tables of dbt's nodes and sources, without excluded ones.
 
-    Raises ConfigError, naming every problem, when what they say of Lake Formation is wrong.
+    Raises ConfigError with every problem in the declarations for Lake Formation.
     """
     found: dict[str, Declared] = {}
     problems = []
@@ -72,5 +72,5 @@ def _declared(node: Mapping[str, Any]) -> Declared:
 
 
 def _meta(part: Mapping[str, Any]) -> dict[str, Any]:
-    """The `meta` of a node or a column; that below `config` counts for more."""
+    """The `meta` of a node or a column. The one in `config` takes precedence."""
     return {**(part.get("meta") or {}), **((part.get("config") or {}).get("meta") or {})}

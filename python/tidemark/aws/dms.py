@@ -1,4 +1,4 @@
-"""AWS DMS: what a task is told to do, and what it says that it did."""
+"""AWS DMS: the configuration of a task, and its table statistics."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ _COUNTS = ("FullLoadRows", "FullLoadErrorRows", "Inserts", "Updates", "Deletes")
 
 @dataclass(frozen=True)
 class TableStatistics:
-    """What a task says of one table, which it calls as the source does."""
+    """A task's statistics of one table, under its name in the source."""
 
     schema: str
     table: str
@@ -31,21 +31,21 @@ class TableStatistics:
 
 
 def task(name: str) -> Task:
-    """A task by its ARN or identifier; see `task_and_statistics`."""
+    """A task by its ARN or identifier. See `task_and_statistics`."""
     return task_and_statistics(name)[0]
 
 
 def task_and_statistics(name: str) -> tuple[Task, list[TableStatistics]]:
-    """A task by its ARN or identifier, and what it says of its tables; none before its start.
+    """A task by its ARN or identifier, and its table statistics, which are empty before its start.
 
-    Raises ConfigError when there is none, or its target is not S3; AwsError when AWS refuses.
+    Raises ConfigError if it does not exist or its target is not S3, AwsError if AWS refuses.
     """
     found = _description(name)
     target = _endpoint(found["TargetEndpointArn"], name)
     if target.get("EngineName") != "s3":
         raise ConfigError(
             f"The task {name} writes to {target.get('EndpointIdentifier')}, which is "
-            f"{target.get('EngineName')} and not S3: only files are read here."
+            f"{target.get('EngineName')}. Tidemark supports only tasks that write to S3."
         )
     source = _endpoint(found["SourceEndpointArn"], name)
     settings = found.get("ReplicationTaskSettings") or "{}"
@@ -67,8 +67,8 @@ def task_and_statistics(name: str) -> tuple[Task, list[TableStatistics]]:
 def _description(name: str) -> dict[str, Any]:
     if ":replication-config:" in name:
         raise ConfigError(
-            f"{name} is a serverless replication, and only tasks are read: export its table "
-            "mappings and the settings of its target, and use --table-mappings and "
+            f"{name} is a serverless replication, but only tasks are supported. Export its table "
+            "mappings and the settings of its target, and pass them with --table-mappings and "
             "--endpoint-settings."
         )
     kind = "replication-task-arn" if name.startswith("arn:") else "replication-task-id"
@@ -90,7 +90,7 @@ def _endpoint(arn: str, name: str) -> dict[str, Any]:
         for page in pages:
             for found in page["Endpoints"]:
                 return dict(found)
-    raise ConfigError(f"The task {name} has an endpoint that is gone: {arn}.")
+    raise ConfigError(f"The task {name} has an endpoint that does not exist: {arn}.")
 
 
 def _statistics(arn: str, name: str) -> list[TableStatistics]:
@@ -110,7 +110,7 @@ def _statistics(arn: str, name: str) -> list[TableStatistics]:
                 for each in page["TableStatistics"]
             ]
     except AwsError as error:
-        # Of a task that has not started.
+        # The task has not been started.
         if error.code == "InvalidResourceStateFault":
             return []
         raise
@@ -131,6 +131,6 @@ def _asking(name: str) -> Iterator[Any]:
 def _unknown(name: str) -> str:
     region = aws.client("dms").meta.region_name
     return (
-        f"There is no AWS DMS task {name} in the region {region}: give its identifier or ARN, "
-        "and see AWS_REGION."
+        f"There is no AWS DMS task {name} in the region {region}. Pass its identifier or ARN, "
+        "and check AWS_REGION."
     )

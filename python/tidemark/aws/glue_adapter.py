@@ -1,7 +1,7 @@
-"""dbt-glue 1.12 as Tidemark needs it: a connection to Glue's sessions, for dbt-spark's macros.
+"""Patches dbt-glue 1.12: it connects to Glue's sessions, and dbt-spark's macros write the SQL.
 
-Each function below replaces one named part of dbt-glue and says why, as dbt_tidemark.py does of
-dbt-spark. That module calls `install` where dbt-glue is installed.
+Each function below replaces one named part of dbt-glue and gives the reason. dbt_tidemark.py calls
+`install` if dbt-glue is installed.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from tidemark import aws
 
-# How dbt-glue marks Python code that it sends instead of SQL.
+# dbt-glue's marker for Python code that it sends instead of SQL.
 _IS_CODE = "custom_glue_code_for_dbt_adapter"
 
 _execute_pasted = GlueCursor.execute
@@ -29,8 +29,8 @@ _literals: list[Callable[[Any], str]] = []
 def _execute(self: GlueCursor, sql: str, bindings: Sequence[Any] | None = None) -> Any:
     """Replaces GlueCursor.execute.
 
-    dbt-glue pastes SQL between Python's triple quotes, where a backslash or a quote changes the
-    statement or ends it, and it leaves out the values of seeds.
+    dbt-glue inserts SQL into a Python string without escaping backslashes and quotes, and does not
+    bind the values of seeds.
     """
     if bindings:
         sql %= tuple(_literals[0](value) for value in bindings)
@@ -40,7 +40,7 @@ def _execute(self: GlueCursor, sql: str, bindings: Sequence[Any] | None = None) 
 
 
 def _fetchall(self: GlueCursor) -> list[Any] | None:
-    """Replaces GlueCursor.fetchall: a statement without a result has no rows, and is no error."""
+    """Replaces GlueCursor.fetchall: a statement without a result has no rows; dbt-glue fails."""
     if self.result and self.result.get("results") is None:
         return []
     return _fetch_rows(self)  # type: ignore[no-any-return]
@@ -55,8 +55,8 @@ def _get_relation(
 ) -> Any:
     """Replaces GlueAdapter.get_relation.
 
-    dbt-glue takes any error of the Data Catalog for "there is no such table", and then replaces
-    incremental tables and snapshots, history included.
+    dbt-glue treats any error of the Data Catalog as "the table does not exist", and then replaces
+    incremental tables and snapshots, with their history.
     """
     _, client = self.get_connection()
     try:
@@ -65,8 +65,8 @@ def _get_relation(
         return None
     except (BotoCoreError, ClientError) as error:
         raise DbtRuntimeError(
-            f"The Data Catalog does not say whether {schema}.{identifier} is there, so nothing was "
-            f"written: {aws.why(error)}."
+            f"The Data Catalog could not look up {schema}.{identifier}, so nothing was written: "
+            f"{aws.why(error)}."
         ) from error
     return self.Relation.create(
         database=schema,
@@ -81,12 +81,12 @@ def _get_relation(
 def _get_columns_in_relation(self: GlueAdapter, relation: Any) -> list[Any]:
     """Replaces GlueAdapter.get_columns_in_relation.
 
-    dbt-glue looks for temporary views in a schema first, and logs an error when none is there.
+    dbt-glue first looks for temporary views in a schema, and logs an error if there are none.
     """
     _, rows = self.execute(f"describe {relation}", fetch=True)
     columns = []
     for name, data_type, *_ in rows:
-        # Partitions and details follow, behind a blank line or a title.
+        # Partitions and details follow after a blank line or a title.
         if not name or name.startswith("#"):
             break
         columns.append(self.Column(column=name, dtype=data_type))
@@ -102,7 +102,7 @@ _CATALOG = (
 def _get_catalog(self: GlueAdapter, relation_configs: Any, used_schemas: Any) -> Any:
     """Replaces GlueAdapter.get_catalog.
 
-    dbt-glue looks into one schema, which it takes for the database: dbt finds none of its tables.
+    dbt-glue looks only into one schema, which it uses as the database, so dbt finds no tables.
     """
     rows = []
     for _, schema in sorted(used_schemas, key=str):
@@ -115,17 +115,17 @@ def _get_catalog(self: GlueAdapter, relation_configs: Any, used_schemas: Any) ->
 
 
 def install(literal: Callable[[Any], str]) -> None:
-    """Put the replacements in place; `literal` writes a seed's value as SQL."""
+    """Install the replacements. `literal` formats a seed's value as SQL."""
     _literals[:] = [literal]
     GlueCursor.execute = _execute
     GlueCursor.fetchall = _fetchall
     GlueAdapter.get_relation = _get_relation
     GlueAdapter.get_columns_in_relation = _get_columns_in_relation
     GlueAdapter.get_catalog = _get_catalog
-    # Its macros ignore `on_schema_change`, `tblproperties` and our merge conditions: without them
-    # dbt uses those of dbt-spark and ours, as on every other target.
+    # dbt-glue's macros ignore `on_schema_change`, `tblproperties` and Tidemark's merge conditions.
+    # Without them, dbt uses the macros of dbt-spark and Tidemark, as on every other target.
     place = Path(__file__).parent / "dbt_glue"
     glue.Plugin.include_path = str(place)
     if glue.Plugin.project_name in FACTORY.packages:
-        # dbt had read its profile before it imported us.
+        # dbt has already registered dbt-glue's own folder.
         FACTORY.packages[glue.Plugin.project_name] = place

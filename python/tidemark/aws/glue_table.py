@@ -1,4 +1,4 @@
-"""A Delta table as AWS Glue describes one: types, comments, and what Athena reads."""
+"""Describe a Delta table for AWS Glue: types, comments, and what Athena needs."""
 
 import json
 import re
@@ -22,8 +22,8 @@ _FORMAT = {
     "OutputFormat": "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat",
 }
 _SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
-# Athena and Lake Formation know a Delta table by these. Spark and Delta write their version and
-# time beside them; they would be old with the next commit, and nothing reads them there.
+# Athena and Lake Formation recognize a Delta table by these parameters. Spark and Delta also write
+# a version and a time, which nothing reads and which the next commit would make outdated.
 _OURS = {
     "classification": "delta",
     "table_type": "DELTA",
@@ -34,14 +34,14 @@ _SCHEMA = "spark.sql.sources.schema"
 
 
 class RefusedError(TidemarkError):
-    """The Data Catalog cannot have the table as it is."""
+    """The table cannot be described in the Data Catalog."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as Spark has it, with the project's words; `columns` has them by lower-case name.
+    """A table in Spark, with descriptions from the project. `columns` has lower-case names.
 
-    `full_name` is Spark's, `database` is Glue's.
+    `full_name` is the name in Spark, `database` the one in Glue.
     """
 
     full_name: str
@@ -55,7 +55,7 @@ class Table:
 
 
 def fresh(table: Table) -> dict[str, Any]:
-    """Glue's TableInput of a table that it does not have. Raises RefusedError."""
+    """Glue's TableInput for a new table. Raises RefusedError."""
     return refreshed(
         table,
         {
@@ -67,9 +67,9 @@ def fresh(table: Table) -> dict[str, Any]:
 
 
 def refreshed(table: Table, there: Mapping[str, Any]) -> dict[str, Any]:
-    """The TableInput `there`, with the columns, the place and the parameters of the table.
+    """Update the TableInput `there` with the table's columns, location and parameters.
 
-    What others have put there stays. Raises RefusedError.
+    Keeps what others have added. Raises RefusedError.
     """
     place = athena_location(table.location)
     found = deepcopy(dict(there))
@@ -82,8 +82,8 @@ def refreshed(table: Table, there: Mapping[str, Any]) -> dict[str, Any]:
     twice = [name for name, count in Counter(each["Name"] for each in columns).items() if count > 1]
     if twice:
         raise RefusedError(
-            f"{table.full_name}: two columns are called {twice[0]} in lower case, the only one "
-            "that the Data Catalog has: rename one of them in the model."
+            f"{table.full_name}: two columns are called {twice[0]} in lower case, and the Data "
+            "Catalog has only lower-case names. Rename one of them in the model."
         )
     keys = [name.lower() for name in table.partitions]
     storage["Columns"] = [each for each in columns if each["Name"] not in keys]
@@ -100,7 +100,7 @@ def refreshed(table: Table, there: Mapping[str, Any]) -> dict[str, Any]:
     others = {
         name: value
         for name, value in (found.get("Parameters") or {}).items()
-        # Spark writes a long one in parts.
+        # Spark splits a long schema into several parameters.
         if not name.startswith(f"{_SCHEMA}.")
     }
     found["Parameters"] = {**others, **_OURS, _SCHEMA: _without_comments(table.schema)}
@@ -111,13 +111,13 @@ def refreshed(table: Table, there: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def athena_location(location: str) -> str:
-    """The place as AWS writes it, or '' when it is not on S3."""
+    """The location as an s3:// URI, or '' if it is not on S3."""
     found = re.fullmatch(r"s3[an]?://(.+?)/*", location)
     return f"s3://{found[1]}" if found else ""
 
 
 def location_of(there: Mapping[str, Any]) -> str:
-    """Where a table of Glue's is; Spark writes a placeholder to its own place for it."""
+    """The location of a table in Glue. Spark writes a placeholder as the location."""
     storage = there.get("StorageDescriptor") or {}
     path = ((storage.get("SerdeInfo") or {}).get("Parameters") or {}).get("path", "")
     return athena_location(path) or athena_location(storage.get("Location", ""))
@@ -147,8 +147,8 @@ def _type(data_type: DataType, where: str) -> str:
         odd = [each.name for each in data_type.fields if not re.fullmatch(r"\w+", each.name)]
         if odd:
             raise RefusedError(
-                f"{where} has a field '{odd[0]}', and in the Data Catalog such a name may have "
-                "letters, digits and _ alone: rename it in the model, or leave the table out "
+                f"{where} has a field '{odd[0]}', but field names in the Data Catalog may contain "
+                "only letters, digits and _. Rename it in the model, or exclude the table "
                 "(config.meta.catalog: false)."
             )
         fields = [f"{each.name}:{_type(each.dataType, where)}" for each in data_type.fields]
@@ -156,8 +156,8 @@ def _type(data_type: DataType, where: str) -> str:
     name = data_type.simpleString()
     if not _TYPES.fullmatch(name):
         raise RefusedError(
-            f"{where} has the type {name}, which Athena does not know: cast it in the model, for "
-            "example to string, or leave the table out (config.meta.catalog: false)."
+            f"{where} has the type {name}, which Athena does not support. Cast it in the model, "
+            "for example to string, or exclude the table (config.meta.catalog: false)."
         )
     return name
 
@@ -169,7 +169,7 @@ def _one_line(text: str, what: str) -> str:
 
 
 def _without_comments(schema: StructType) -> str:
-    """The schema as Spark writes it to a catalog; comments stand beside the columns."""
+    """The schema in Spark's catalog format. Comments are stored with the columns instead."""
 
     def plain(part: Any) -> Any:
         if isinstance(part, dict):

@@ -1,6 +1,6 @@
-"""Lake Formation: the tags and grants that the models' YAML declares, added where they lack.
+"""Lake Formation: add missing tags and grants that the models' YAML declares.
 
-Nothing is taken away: what was given here once and is declared no longer is told.
+Never removes any. Reports tags and grants that were added here and are no longer declared.
 """
 
 import json
@@ -13,20 +13,20 @@ from tidemark import aws
 from tidemark.errors import ConfigError
 
 PERMISSIONS = ("ALL", "SELECT", "INSERT", "DELETE", "DESCRIBE", "ALTER", "DROP")
-# Lake Formation takes so many at once.
+# Lake Formation's limit per call.
 _GRANTS_AT_ONCE = 20
 _SHAPE = (
-    "it must be like {tags: {domain: insurance}, grants: [{principal: arn:aws:iam::..., "
-    "permissions: [SELECT]}]}, of a column {tags: {...}}"
+    "expected {tags: {domain: insurance}, grants: [{principal: arn:aws:iam::..., "
+    "permissions: [SELECT]}]}, or for a column {tags: {...}}"
 )
 
 
-# Whether it is a tag, the tag of a column, or a grant; a key or a principal; the value.
+# The kind (tag, tag of a column, or grant), the key or principal, and the value.
 Entry = tuple[str, str, str]
 
 
 class AccessError(aws.AwsError):
-    """Lake Formation did not take a tag or a grant."""
+    """Lake Formation refused a tag or a grant."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Access:
     grants: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def entries(self) -> set[Entry]:
-        """Each tag and each permission, alone."""
+        """Each tag and each permission as a separate entry."""
         found = {("tag", key, value) for key, value in self.tags.items()}
         for column, tags in self.columns.items():
             found |= {(f"tag of {column}", key, value) for key, value in tags.items()}
@@ -64,14 +64,14 @@ class Place:
 
     @property
     def resource(self) -> dict[str, str]:
-        """As Lake Formation's calls name it."""
+        """The table in the form of Lake Formation's API."""
         return {"DatabaseName": self.database, "Name": self.table}
 
 
 def declared(where: str, table: Any, columns: Mapping[str, Any]) -> Access:
-    """What `meta.lake_formation` of a table and of its columns says.
+    """Parse `meta.lake_formation` of a table and of its columns.
 
-    Raises ConfigError that begins with `where`.
+    Raises a ConfigError that starts with `where`.
     """
     try:
         return Access(
@@ -80,53 +80,53 @@ def declared(where: str, table: Any, columns: Mapping[str, Any]) -> Access:
             _grants((table or {}).get("grants", [])),
         )
     except ValueError as error:
-        raise ConfigError(f"{where}: meta.lake_formation is wrong, {error}; {_SHAPE}.") from error
+        raise ConfigError(f"{where}: meta.lake_formation is wrong: {error}; {_SHAPE}.") from error
 
 
 def _tags(meta: Any, known: Iterable[str]) -> dict[str, str]:
     if meta is None:
         return {}
     if not isinstance(meta, Mapping):
-        raise ValueError(f"'{meta}' is no mapping")
+        raise ValueError(f"'{meta}' is not a mapping")
     unknown = [str(key) for key in meta if key not in known]
     if unknown:
-        raise ValueError(f"'{unknown[0]}' is not known there")
+        raise ValueError(f"'{unknown[0]}' is not a known setting")
     tags = meta.get("tags", {})
     if not isinstance(tags, Mapping):
-        raise ValueError(f"the tags '{tags}' are no mapping")
+        raise ValueError(f"the tags '{tags}' are not a mapping")
     for key, value in tags.items():
         if not (isinstance(key, str) and isinstance(value, str) and key and value):
-            raise ValueError(f"the tag {key}: {value} is not one text for one text")
+            raise ValueError(f"the tag {key}: {value} must map one text to one text")
     # Lake Formation keeps both in lower case.
     return {key.lower(): value.lower() for key, value in tags.items()}
 
 
 def _grants(grants: Any) -> dict[str, frozenset[str]]:
     if not isinstance(grants, list):
-        raise ValueError(f"the grants '{grants}' are no list")
+        raise ValueError(f"the grants '{grants}' are not a list")
     found: dict[str, frozenset[str]] = {}
     for grant in grants:
         if not isinstance(grant, Mapping) or set(grant) != {"principal", "permissions"}:
-            raise ValueError(f"the grant '{grant}' has not just principal and permissions")
+            raise ValueError(f"the grant '{grant}' must have principal and permissions only")
         principal, permissions = grant["principal"], grant["permissions"]
         if not isinstance(principal, str) or not principal:
-            raise ValueError(f"the principal '{principal}' is no text")
+            raise ValueError(f"the principal '{principal}' is not a text")
         if not isinstance(permissions, list) or not permissions:
-            raise ValueError(f"the permissions '{permissions}' are no list")
+            raise ValueError(f"the permissions '{permissions}' are not a list")
         wrong = [str(each) for each in permissions if each not in PERMISSIONS]
         if wrong:
-            raise ValueError(f"'{wrong[0]}' is none of {', '.join(PERMISSIONS)}")
+            raise ValueError(f"'{wrong[0]}' is not one of {', '.join(PERMISSIONS)}")
         found[principal] = found.get(principal, frozenset()) | frozenset(permissions)
     return found
 
 
 def as_text(entries: Set[Entry]) -> str:
-    """For a parameter of the table: what was given here."""
+    """The entries as text for a table parameter."""
     return json.dumps(sorted(entries), separators=(",", ":"))
 
 
 def entries_of(text: str) -> set[Entry]:
-    """What `as_text` wrote; nothing when it is none of ours."""
+    """The entries that `as_text` wrote, or none if the text has another format."""
     try:
         return {(str(kind), str(name), str(value)) for kind, name, value in json.loads(text)}
     except (TypeError, ValueError):
@@ -140,34 +140,34 @@ class Permissions:
         self._client = aws.client("lakeformation")
 
     def give(self, place: Place, wanted: Access, earlier: Set[Entry]) -> list[str]:
-        """Give the table what it lacks; gives a line for each thing given.
+        """Add what the table lacks. Returns one line per addition.
 
-        `earlier` was given before: a line says what of it stays, though it is wanted no longer.
-        Raises AccessError.
+        `earlier` has the entries added before. A line reports each one that still exists although
+        it is no longer declared. Raises AccessError.
         """
         unknown = sorted(wanted.columns.keys() - place.columns)
         if unknown:
             raise AccessError(
-                f"{place} has no column {unknown[0]}, for which meta.lake_formation has tags: "
-                "mend its name in the YAML."
+                f"{place} has no column {unknown[0]}, but meta.lake_formation has tags for it. "
+                "Correct the name in the YAML."
             )
         tagged = {kind.removeprefix("tag of ") for kind, _, _ in earlier} | wanted.columns.keys()
         there = self._read(place, tagged & place.columns)
-        # A tag has one value: another takes its place.
+        # A tag has one value: a new value replaces the old one.
         replaced = {each[:2] for each in wanted.entries() if each[0] != "grant"}
         stays = (earlier - wanted.entries()) & there.entries()
         stays = {each for each in stays if each[:2] not in replaced}
         return [
             *self._add(place, wanted, there),
             *(
-                f"{place}: the {kind} {name}: {value} is declared no longer, and stays; take it "
-                "away in Lake Formation if it should go."
+                f"{place}: the {kind} {name}: {value} is no longer declared, but still exists. To "
+                "remove it, use Lake Formation."
                 for kind, name, value in sorted(stays)
             ),
         ]
 
     def _read(self, place: Place, columns: Set[str]) -> Access:
-        """What the table has: tags of its own, those of some columns, and grants."""
+        """The current tags of the table and of some columns, and the grants."""
         with aws.asking(f"Lake Formation, tags of {place}"):
             answer = self._client.get_resource_lf_tags(
                 Resource={"Table": place.resource}, ShowAssignedLFTags=True
@@ -212,7 +212,7 @@ class Permissions:
         ]
 
     def _grants(self, place: Place) -> dict[str, frozenset[str]]:
-        """Permissions on the whole table; SELECT is listed as one on all its columns."""
+        """Permissions on the whole table. SELECT is listed as a permission on all columns."""
         found: dict[str, set[str]] = defaultdict(set)
         asked: dict[str, Any] = {"Resource": {"Table": place.resource}}
         while True:
@@ -276,7 +276,7 @@ class Permissions:
                 for each in failures
             ]
             raise AccessError(
-                f"Lake Formation did not grant rights on {place} to {'; '.join(told)}."
+                f"Lake Formation did not grant permissions on {place} to {'; '.join(told)}."
             )
 
 
@@ -294,7 +294,7 @@ def _told(tags: Mapping[str, str]) -> str:
 
 def _no_tag(name: str, tags: Mapping[str, str], reason: str) -> str:
     return (
-        f"{name} cannot be tagged {_told(tags)}: no such LF-Tag with this value is there, or this "
-        "role may not see it. Tags are the whole account's, so Tidemark creates none: a Lake "
-        f"Formation administrator does, with a grant of ASSOCIATE to this role. ({reason})"
+        f"{name} cannot be tagged {_told(tags)}: there is no LF-Tag with this value, or this role "
+        "cannot see it. Tidemark does not create tags, because they belong to the whole account. A "
+        f"Lake Formation administrator must create it and grant ASSOCIATE to this role. ({reason})"
     )

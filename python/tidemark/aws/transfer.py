@@ -1,4 +1,4 @@
-"""Files to and from S3, by boto3: a run's artifacts, a project's zip. Data goes through Spark."""
+"""Copy files to and from S3 with boto3: a run's artifacts, a project's zip. Not for data."""
 
 import shutil
 from pathlib import Path
@@ -11,21 +11,21 @@ SCHEMES = ("s3", "s3a")
 
 
 def is_on_s3(place: str) -> bool:
-    """Whether this is a URI of S3, and not a path."""
+    """Whether this is an S3 URI, not a path."""
     return place.startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
 
 
 def download(place: str, to: Path) -> None:
-    """Copy the object `s3://bucket/key` to a file. Raises AwsError, naming the object."""
+    """Copy the object `s3://bucket/key` to a file. Raises AwsError with the object's name."""
     bucket, key = _bucket_and_key(place)
     with aws.asking(place):
         aws.client("s3").download_file(bucket, key, str(to))
 
 
 def put(file: Path, folder: str) -> str:
-    """Copy a file into a folder, local or `s3://bucket/folder`; gives its place there.
+    """Copy a file into a folder, local or `s3://bucket/folder`. Returns its new location.
 
-    Raises AwsError, naming the object, when S3 refuses it.
+    Raises AwsError with the object's name if S3 refuses it.
     """
     place = f"{folder.rstrip('/')}/{file.name}"
     if is_on_s3(folder):
@@ -42,5 +42,5 @@ def _bucket_and_key(place: str) -> tuple[str, str]:
     found = urlsplit(place)
     key = found.path.strip("/")
     if not found.netloc or not key:
-        raise ConfigError(f"{place} must be like s3://bucket/folder.")
+        raise ConfigError(f"{place} must have the form s3://bucket/folder.")
     return found.netloc, key

@@ -1,4 +1,4 @@
-"""`tidemark verify`: the change logs against the rows that an AWS DMS task has counted."""
+"""`tidemark verify`: compare the change logs with the row counts of an AWS DMS task."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class DifferentError(TidemarkError):
 
 @dataclass
 class Counts:
-    """What a change log has of a table; `rejected` are its open dead letters."""
+    """The row counts of a change log. `rejected` counts its open dead letters."""
 
     loaded: int = 0
     inserts: int = 0
@@ -40,7 +40,7 @@ class Counts:
 
 @dataclass
 class Compared:
-    """One table of the task: lines of numbers, and what may explain their differences."""
+    """One table of the task: its numbers, and possible reasons for differences."""
 
     name: str
     lines: list[tuple[str, int, int]] = field(default_factory=list)
@@ -48,12 +48,12 @@ class Compared:
 
     @property
     def differs(self) -> bool:
-        """Whether a number does, or there is nothing to compare."""
+        """Whether a number differs, or there is nothing to compare."""
         return not self.lines or any(ours != theirs for _, theirs, ours in self.lines)
 
 
 def run(name: str, say: Callable[[str], None] = print) -> None:
-    """Compare every table of a task; raises DifferentError when one differs."""
+    """Compare every table of a task. Raises DifferentError if one differs."""
     task, found = dms.task_and_statistics(name)
     landing = task_tables.landing_of(task, paths.landing())
     feeds = {feed.path.strip("/"): feed for feed in dbt.feeds(dbt.parse()) if feed.format == "dms"}
@@ -65,7 +65,7 @@ def run(name: str, say: Callable[[str], None] = print) -> None:
         if feed is None:
             own = Compared(f"{told.schema}.{told.table}")
             own.remarks.append(
-                f"no table that runs is declared at {path}: tidemark discover --dms-task {name}"
+                f"no enabled table is declared at {path}. Run: tidemark discover --dms-task {name}"
             )
         else:
             own = compare(feed, told, counts_of(spark, feed))
@@ -74,13 +74,13 @@ def run(name: str, say: Callable[[str], None] = print) -> None:
     for path, feed in sorted(feeds.items()):
         if path not in known and _is_of_task(path, known):
             own = Compared(feed.name)
-            own.remarks.append("the task does not know it: is it of another task, or of a rule?")
+            own.remarks.append("the task has no such table: another task or a rule may write it")
             compared.append(own)
     for line in report(compared):
         say(line)
     different = [each.name for each in compared if each.differs]
     if not found:
-        raise DifferentError(f"The task {name} has no statistics: it has not been started.")
+        raise DifferentError(f"The task {name} has no statistics, because it has not been started.")
     if different:
         raise DifferentError(
             f"{len(different)} of {len(compared)} tables differ from what the task {name} "
@@ -89,12 +89,12 @@ def run(name: str, say: Callable[[str], None] = print) -> None:
 
 
 def _is_of_task(path: str, known: set[str]) -> bool:
-    """Whether a path lies in the folder of a schema that the task writes."""
+    """Whether a path is in the folder of a schema that the task writes."""
     return path.rpartition("/")[0] in {each.rpartition("/")[0] for each in known}
 
 
 def report(compared: list[Compared]) -> Iterator[str]:
-    """All numbers in one table, then what may explain the differences."""
+    """All numbers in one table, then possible reasons for differences."""
     rows = [
         (each.name, what, theirs, ours, ours - theirs or "")
         for each in compared
@@ -106,11 +106,11 @@ def report(compared: list[Compared]) -> Iterator[str]:
         for remark in each.remarks:
             yield f"{each.name}: {remark}"
     if compared and not any(each.differs for each in compared):
-        yield f"All {len(compared)} tables have what AWS DMS counted."
+        yield f"All {len(compared)} tables match the counts of AWS DMS."
 
 
 def compare(feed: Feed, told: TableStatistics, ours: Counts) -> Compared:
-    """The numbers of one table side by side."""
+    """Compare the numbers of one table."""
     found = Compared(feed.name)
     found.lines.append(("full load", told.loaded, ours.loaded))
     changes = [
@@ -121,13 +121,13 @@ def compare(feed: Feed, told: TableStatistics, ours: Counts) -> Compared:
     if _says_operations(feed):
         found.lines += changes
     else:
-        # What the log calls an update may be another thing at the source.
+        # An update in the log may be another operation in the source.
         sums = (sum(each[1] for each in changes), sum(each[2] for each in changes))
         found.lines.append(("changes", *sums))
     if told.state in _STATES_OF_TROUBLE:
-        found.remarks.append(f"AWS DMS says of it: {told.state}")
+        found.remarks.append(f"state in AWS DMS: {told.state}")
     if told.load_errors:
-        found.remarks.append(f"AWS DMS could not load {told.load_errors} rows of it")
+        found.remarks.append(f"AWS DMS could not load {told.load_errors} of its rows")
     if found.differs:
         found.remarks += _reasons(found, ours)
     return found
@@ -141,18 +141,18 @@ def _reasons(found: Compared, ours: Counts) -> Iterator[str]:
     if ours.rejected or ours.refused_files:
         files = f" and {ours.refused_files} whole files" if ours.refused_files else ""
         yield (
-            f"{ours.rejected} rows{files} are open in tidemark.dead_letter: mend what is wrong, "
-            "then: tidemark replay"
+            f"{ours.rejected} rows{files} are open in tidemark.dead_letter. Fix the cause, then "
+            "run: tidemark replay"
         )
     if any(here < there for _, there, here in found.lines):
         yield (
-            "the log has less: files may not have landed yet (tidemark land), or AWS DMS has not "
-            "written them yet (CdcMaxBatchInterval, CdcMinFileSize)"
+            "the log has fewer rows: files may not have landed yet (tidemark land), or AWS DMS may "
+            "not have written them yet (CdcMaxBatchInterval, CdcMinFileSize)"
         )
     if any(here > there for _, there, here in found.lines):
         yield (
-            "the log has more: AWS DMS counts anew when a task is restarted or a table reloaded, "
-            "and writes some changes twice when it resumes"
+            "the log has more rows: AWS DMS resets its counts when a task is restarted or a table "
+            "is reloaded, and writes some changes twice when it resumes"
         )
 
 
@@ -160,10 +160,10 @@ def _reasons(found: Compared, ours: Counts) -> Iterator[str]:
 
 
 def counts_of(spark: SparkSession, feed: Feed) -> Counts:
-    """What a feed's log has: the newest full load, and every change once.
+    """The row counts of a feed's log: the newest full load, and each change once.
 
-    A file that was written again, or replayed, stands in the log with each of its loads; an update
-    that changed the key stands there as a delete and an insert at one place.
+    A file that was written again or replayed is in the log once per load. An update that changed
+    the key is in the log as a delete and an insert with the same position.
     """
     found = Counts()
     if spark.catalog.tableExists(feed.log):
