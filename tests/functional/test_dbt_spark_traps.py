@@ -257,8 +257,8 @@ def test_a_python_model_on_another_method_is_refused_in_one_sentence() -> None:
     with pytest.raises(DbtRuntimeError) as error:
         helper("http", "")
     assert error.value.msg == (
-        "models/a.py: a Python model runs on targets with method session or thrift; "
-        "this target's is http."
+        "models/a.py: Python models need a target with method session or thrift, but this target "
+        "has method http."
     )
 
 

@@ -192,29 +192,29 @@ def test_what_is_wrong_is_said_in_a_sentence(shop: Project, server: ThriftServer
         return " ".join(done.stdout.split())
 
     nowhere = str(free_port())
-    assert f"The Thrift server at localhost:{nowhere} does not answer: is it running?" in failed(
+    assert f"The Thrift server at localhost:{nowhere} does not respond. Start it" in failed(
         "dbt", "build", TIDEMARK_THRIFT_PORT=nowhere
     )
-    assert "refuses the user tidemark: check TIDEMARK_THRIFT_USER" in failed(
+    assert "refused the user tidemark. Check TIDEMARK_THRIFT_USER" in failed(
         "dbt", "build", **{PASSWORD_VARIABLE: "wrong"}
     )
-    assert "refuses the user tidemark" in failed("dbt", "build", TIDEMARK_THRIFT_AUTH="NONE")
-    assert f"set {PASSWORD_VARIABLE}" in failed("dbt", "build", **{PASSWORD_VARIABLE: ""})
-    assert f"Spark Connect does not answer at localhost:{nowhere}" in failed(
+    assert "refused the user tidemark" in failed("dbt", "build", TIDEMARK_THRIFT_AUTH="NONE")
+    assert f"Set {PASSWORD_VARIABLE}" in failed("dbt", "build", **{PASSWORD_VARIABLE: ""})
+    assert f"Spark Connect does not respond at localhost:{nowhere}" in failed(
         "tidemark", "run", TIDEMARK_CONNECT=f"sc://localhost:{nowhere}"
     )
     assert "Spark Connect at localhost" in failed("tidemark", "run", **{PASSWORD_VARIABLE: "no"})
     for odd in ("x:1/;token=s3cret", "sc://localhost:15002;token=s3cret"):
         told = failed("tidemark", "run", TIDEMARK_CONNECT=odd)
-        assert "TIDEMARK_CONNECT must be like sc://host:15002" in told
+        assert "TIDEMARK_CONNECT must have the form sc://host:15002" in told
         assert "s3cret" not in told
-    assert "There is no Spark Connect to work through: set TIDEMARK_CONNECT" in failed(
+    assert "TIDEMARK_CONNECT is not set. Set it to the URL of Spark Connect" in failed(
         "tidemark", "run", TIDEMARK_CONNECT=""
     )
     # Without Connect a Thrift server still builds; what needs Python there says so.
     told = failed("dbt", "build", TIDEMARK_CONNECT="")
-    assert "Nothing is landed from here: TIDEMARK_CONNECT is not set." in told
-    assert "models/marts/people.py: There is no Spark Connect to work through" in told
+    assert "No files are landed, because TIDEMARK_CONNECT is not set." in told
+    assert "models/marts/people.py: TIDEMARK_CONNECT is not set" in told
     done = server.command("tidemark", "sql", "select 1", "--target", "nowhere", project=shop)
     assert "has no target nowhere: use one of embedded, thrift" in done.stdout
 
@@ -224,7 +224,7 @@ def test_while_a_server_has_the_lake_an_embedded_spark_waits(server: ThriftServe
     assert done.returncode == 1
     assert f"The lake {server.lake} is in use by process " in done.stdout
     assert "(`tidemark thrift start`, since " in done.stdout
-    assert "It is running already." in server.start().stdout
+    assert "The server is already running." in server.start().stdout
     assert server.command("tidemark", "thrift", "status").returncode == 0
 
 
@@ -271,10 +271,10 @@ def test_servers_that_cannot_work_say_why(server: ThriftServer, tmp_path: Path) 
     other = ThriftServer(tmp_path / "lake", server.ports)
     told = other.start().stdout
     assert (
-        f"Port {server.ports.thrift} is taken by another program: choose one with --port." in told
+        f"Port {server.ports.thrift} is in use by another program. Set another with --port." in told
     )
     done = other.command("tidemark", "thrift", "start", DBT_ENV_SECRET_TIDEMARK_PASSWORD="")
-    assert f"The server lets nobody in without a password: set {PASSWORD_VARIABLE}" in done.stdout
+    assert f"The server requires a password. Set {PASSWORD_VARIABLE}" in done.stdout
     assert "No server is running" in other.command("tidemark", "thrift", "stop").stdout
 
 
@@ -285,7 +285,7 @@ def test_a_metastore_of_another_version_and_a_spark_without_delta(tmp_path: Path
         ["--conf", "spark.driver.extraClassPath=/nowhere"],
     ) as bare:
         done = bare.command("tidemark", "run", "--target", "thrift")
-        assert "This Spark has no Delta Lake: the jars of jars.lock" in done.stdout, done.stdout
+        assert "This Spark has no Delta Lake. Add the jars of jars.lock" in done.stdout, done.stdout
     script = tmp_path / "script.sql"
     script.write_text(
         f"connect 'jdbc:derby:{tmp_path}/lake/metastore';\n"
@@ -296,4 +296,4 @@ def test_a_metastore_of_another_version_and_a_spark_without_delta(tmp_path: Path
     assert "1 row inserted/updated/deleted" in subprocess.check_output(command, text=True)
     other = ThriftServer(tmp_path / "lake", bare.ports)
     told = other.start().stdout
-    assert "has the schema of Hive 1.2.0, and this Spark brings Hive 2.3.0" in told
+    assert "has the schema of Hive 1.2.0, but this Spark has Hive 2.3.0" in told

@@ -12,7 +12,10 @@ from tests.macros.test_changes import FEED
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"tracked": ["name"], "untracked": ["seq"]}, "`tracked` or `untracked`, not both"),
+        (
+            {"tracked": ["name"], "untracked": ["seq"]},
+            "`tracked` or `untracked` for a history, not both",
+        ),
         ({"tracked": ["nam"]}, "tracked column nam is not a column of the feed"),
         ({"untracked": ["nam"]}, "untracked column nam is not a column"),
         ({"column_names": {"valid_form": "x"}}, "this history has no column valid_form of its own"),

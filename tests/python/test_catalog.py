@@ -168,7 +168,7 @@ def test_tags_and_grants_are_read_from_the_model_s_yaml() -> None:
 )
 def test_wrong_meta_is_a_sentence_that_names_the_file(meta: Any, words: str) -> None:
     with pytest.raises(
-        ConfigError, match=rf"^models/marts/_sales.yml, sales: .*{words}.*; it must"
+        ConfigError, match=rf"^models/marts/_sales.yml, sales: .*{words}.*; expected"
     ):
         tables([access(meta)])
 

@@ -70,7 +70,7 @@ def test_what_is_declared_no_longer_is_told_while_it_is_there(lake: Any) -> None
     first = Access({"domain": "sales"}, {"price": {"pii": "low"}}, {})
     Permissions().give(SALES, first, set())
     told = Permissions().give(SALES, Access(), first.entries())
-    assert [line.split(" is declared")[0] for line in told] == [
+    assert [line.split(" is no longer declared")[0] for line in told] == [
         "marts.sales: the tag domain: sales",
         "marts.sales: the tag of price pii: low",
     ]

@@ -64,7 +64,9 @@ def test_places_are_paths_or_uris(monkeypatch: pytest.MonkeyPatch) -> None:
     assert paths.warehouse() == str(paths.project_dir() / "elsewhere/tables")
     monkeypatch.setenv("TIDEMARK_LANDING", "s3a://bucket/folder/")
     assert paths.landing() == "s3a://bucket/folder"
-    with pytest.raises(ConfigError, match="TIDEMARK_LANDING is s3a://bucket/folder: this command"):
+    with pytest.raises(
+        ConfigError, match="TIDEMARK_LANDING is s3a://bucket/folder, but this command"
+    ):
         paths.landing_dir()
 
 

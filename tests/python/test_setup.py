@@ -23,7 +23,7 @@ def test_without_java_one_sentence_says_what_to_install(tmp_path: Path) -> None:
         check=False,
     )
     assert answer.returncode == 1
-    assert answer.stderr.startswith("Java was not found: install Java 17 or newer")
+    assert answer.stderr.startswith("Java was not found. Install Java 17 or newer")
     assert len(answer.stderr.splitlines()) == 1
 
 
@@ -33,7 +33,7 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(SetupError, match="Java 17 or newer is needed, and .* is version 11"):
+    with pytest.raises(SetupError, match="is Java 11, but Java 17 or newer is required"):
         jars.require_java()
 
 
@@ -76,9 +76,9 @@ def test_a_jar_with_another_checksum_never_enters_the_cache(
     mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock(monkeypatch, tmp_path, b"another jar")
-    with pytest.raises(SetupError, match="has the checksum .* but jars.lock says"):
+    with pytest.raises(SetupError, match="has the checksum .* but jars.lock has"):
         jars.install()
-    with pytest.raises(SetupError, match="Not in the jar cache .*thing-1.0.jar"):
+    with pytest.raises(SetupError, match="The jar cache .* lacks thing-1.0.jar"):
         jars.installed_jars()
 
 
@@ -129,11 +129,11 @@ def test_set_up_goes_on_when_there_can_be_no_archive(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     class_archive.make(jars.session_locks())
-    assert "Spark starts more slowly: Java wrote nothing" in capsys.readouterr().err
+    assert "Spark will start more slowly: Java wrote nothing" in capsys.readouterr().err
     monkeypatch.setattr(paths, "jar_dir", lambda: Path("/proc/none"))
     monkeypatch.setattr(jars, "installed_jars", lambda locks: [])
     class_archive.make(jars.session_locks())
-    assert "Spark starts more slowly" in capsys.readouterr().err
+    assert "Spark will start more slowly" in capsys.readouterr().err
     assert not [*archive.parent.glob("*.jsa")]
 
 
@@ -148,12 +148,12 @@ def test_a_lake_is_of_one_line_of_spark(
         (tmp_path / "metastore").mkdir()
     if metastore and not note:
         # A lake from before there was a second line.
-        with pytest.raises(SetupError, match=r"was made by Spark 4.1, and this is Spark 3.5"):
+        with pytest.raises(SetupError, match=r"was created by Spark 4.1, but this is Spark 3.5"):
             spark_line.claim(tmp_path)
         return
     spark_line.claim(tmp_path)
     monkeypatch.setattr(spark_line, "name", lambda: "4.1")
-    with pytest.raises(SetupError, match=r"was made by Spark 3.5, and this is Spark 4.1"):
+    with pytest.raises(SetupError, match=r"was created by Spark 3.5, but this is Spark 4.1"):
         spark_line.claim(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""dbt, called in this process, so that it shares the Spark session."""
+"""Run dbt in this process, so that it shares the Spark session."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -16,20 +16,20 @@ _FAILURES = ("error", "fail", "runtime error")
 
 
 class BuildError(TidemarkError):
-    """dbt has built or tested something that failed."""
+    """A dbt build or test failed."""
 
 
 def invoke(
     arguments: Sequence[str], callbacks: Sequence[Callable[[Any], None]] = ()
 ) -> dbtRunnerResult:
-    """Run a dbt command in the project's folder. The callbacks get each event of dbt's."""
+    """Run a dbt command in the project's folder. The callbacks receive dbt's events."""
     packages.ensure(paths.project_dir())
     places = ["--project-dir", paths.project_dir(), "--profiles-dir", targets.profiles_dir()]
     return dbtRunner(callbacks=list(callbacks)).invoke([*arguments, *map(str, places)])
 
 
 def parse() -> Any:
-    """The project's manifest. Raises ConfigError with dbt's message when it does not parse."""
+    """The project's manifest. Raises ConfigError with dbt's message if it does not parse."""
     result = invoke(["--quiet", "parse"])
     if result.exception or not result.result:
         raise ConfigError(f"The dbt project does not parse: {result.exception}")
@@ -42,28 +42,28 @@ def feeds(manifest: Any) -> list[Feed]:
 
 
 def nodes(manifest: Any) -> list[dict[str, Any]]:
-    """The project's nodes and sources, as dbt's `graph` has them."""
+    """The project's nodes and sources, in the form of dbt's `graph`."""
     return [each.to_dict() for each in (*manifest.nodes.values(), *manifest.sources.values())]
 
 
 def as_part_of(run_id: str) -> AbstractContextManager[None]:
-    """While dbt runs in here, its hook leaves the landing folder alone.
+    """Within the block, dbt's hook does not land files.
 
-    The run's id is in the environment: dbt puts it into each line of its JSON logs.
+    dbt writes the run's id, from the environment, into each line of its JSON logs.
     """
     mine = {hook.LANDED_VARIABLE: "1", "DBT_ENV_CUSTOM_ENV_TIDEMARK_RUN_ID": run_id}
     return during(mine)
 
 
 def succeeded(results: Iterable[Any]) -> set[str]:
-    """The models, seeds and snapshots that were built, and of which no test failed."""
+    """The models, seeds and snapshots that were built and have no failed tests."""
     return {
         each.node.unique_id for each in results if each.status in ("success", "no-op")
     } - failed(results)
 
 
 def failed(results: Iterable[Any]) -> set[str]:
-    """The nodes that failed, or of which a test did."""
+    """The nodes that failed, or have a failed test."""
     bad = [each.node for each in results if each.status in _FAILURES]
     return {name for node in bad for name in (node.unique_id, *_tested(node))}
 
@@ -98,12 +98,12 @@ def build(
     results: list[Any] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """`dbt build`, of everything, or of what `select` gives without what `exclude` does.
+    """Run `dbt build` for everything, or for `select` without `exclude`.
 
-    Both are lists of dbt's selectors. `full_refresh` derives tables from nothing. `results` gets
-    what dbt says of each node, also when it fails. `progress` is told how many of how many nodes
-    are done. dbt prints its errors, and with `verbose` its other lines, too; its log file has all.
-    Raises BuildError with the names of what failed.
+    Both are lists of dbt selectors. `full_refresh` rebuilds incremental tables. `results` receives
+    dbt's result of each node, also on failure. `progress` is called with the number of finished
+    nodes and the total. dbt prints its errors, or with `verbose` all lines; its log file has all
+    lines. Raises BuildError with the names of the failed nodes.
     """
     arguments = ([] if verbose else ["--quiet"]) + ["build"]
     arguments += ["--full-refresh"] if full_refresh else []
@@ -123,4 +123,4 @@ def build(
         for item in getattr(result.result, "results", [])
         if item.status in _FAILURES
     ]
-    raise BuildError(f"dbt build failed: {', '.join(failed)}. dbt's lines above say why.")
+    raise BuildError(f"dbt build failed: {', '.join(failed)}. See dbt's output above.")

@@ -1,4 +1,4 @@
-"""`tidemark docs`: dbt's documentation site, written and served."""
+"""`tidemark docs`: generate and serve dbt's documentation site."""
 
 import functools
 import http.server
@@ -7,12 +7,12 @@ from tidemark import paths
 from tidemark.dbt_plugin import dbt
 from tidemark.errors import SetupError
 
-# dbt writes the page with all its data in it, so that the one file opens anywhere.
+# The page includes all its data, so that the single file works anywhere.
 PAGE = "static_index.html"
 
 
 def generate() -> None:
-    """Write target/static_index.html, with the lake's catalog in it."""
+    """Write target/static_index.html, including the lake's catalog."""
     result = dbt.invoke(["docs", "generate", "--static"])
     if not result.success:
         raise dbt.BuildError(f"dbt docs generate failed: {result.exception or 'see above'}")
@@ -25,8 +25,10 @@ def serve(port: int) -> None:
     try:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
-        raise SetupError(f"Port {port} cannot be used ({error}): choose one with --port.") from None
-    print(f"The documentation is at http://127.0.0.1:{port}/{PAGE} (Ctrl-C ends)")
+        raise SetupError(
+            f"Port {port} cannot be used ({error}). Set another with --port."
+        ) from None
+    print(f"The documentation is at http://127.0.0.1:{port}/{PAGE} (press Ctrl-C to stop)")
     try:
         server.serve_forever()
     except KeyboardInterrupt:
@@ -36,7 +38,7 @@ def serve(port: int) -> None:
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a line on the console for each of them."""
+    """Serves files without logging each request."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: see the class."""
+        """Do nothing."""

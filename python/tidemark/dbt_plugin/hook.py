@@ -1,4 +1,4 @@
-"""What dbt calls before its first model and at its end, so that a plain `dbt build` lands too."""
+"""The code behind dbt's run-start and run-end hooks, so that a plain `dbt build` also lands."""
 
 import atexit
 import os
@@ -14,25 +14,25 @@ from tidemark.feeds import feeds_of
 from tidemark.ingest import landing
 from tidemark.spark import lease, session
 
-# Set by `tidemark run`, which has landed by itself before it calls dbt.
+# Set by `tidemark run`, which lands before it calls dbt.
 LANDED_VARIABLE = "TIDEMARK_LANDED"
 
-# Why tables could not be landed, by `source.table`: their models fail, the others are built.
+# Landing failures by `source.table`. Their models fail, the others are built.
 _failures: dict[str, str] = {}
-# Why the hook at dbt's end must fail, while it does; see the macro `give_back_lake`.
+# Failures with which the run-end hook must fail. See the macro `give_back_lake`.
 _failures_at_end: list[str] = []
-# The lease of the lake: dbt writes after landing, too.
+# The lease of the lake. It is held until dbt ends, because dbt writes after landing.
 _lease = ExitStack()
 atexit.register(_lease.close)
 
 
 def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
-    """Land the new files of the project's feeds; gives lines for dbt's log, or ''."""
+    """Land the new files of the project's feeds. Returns lines for dbt's log, or ''."""
     _failures.clear()
     if os.environ.get(LANDED_VARIABLE):
         return ""
     if runs.registers():
-        # Imported late: few use it, and what asks AWS takes its time to load.
+        # Imported here because few projects need it, and boto3 is slow to import.
         from tidemark.aws import catalog
 
         catalog.begin()
@@ -45,7 +45,7 @@ def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
     try:
         landed = landing.land(spark, feeds, storage.landing_folder(), run_id=run_id)
     except BaseException:
-        # dbt stops, without the hook at its end.
+        # dbt stops without running the run-end hook.
         _lease.close()
         raise
     _failures.update({entry.feed.name: entry.failure for entry in landed if entry.failure})
@@ -55,10 +55,10 @@ def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
 
 
 def end_of_run(nodes: Iterable[Mapping[str, Any]] | None) -> tuple[str, str]:
-    """Register the tables where that is wanted, then give back the lease of the lake.
+    """Register the tables if that is configured, then release the lease of the lake.
 
-    `nodes` are dbt's nodes and sources, None when it has built nothing. Gives lines for dbt's
-    log, and why the run must fail, or '' for each: what dbt has built is built.
+    `nodes` are dbt's nodes and sources, or None if it has built nothing. Returns lines for dbt's
+    log and the reason why the run must fail, '' if there are none. Built tables stay.
     """
     lines: list[str] = []
     failure = ""
@@ -75,17 +75,17 @@ def end_of_run(nodes: Iterable[Mapping[str, Any]] | None) -> tuple[str, str]:
 
 
 def landing_failure(name: str) -> str:
-    """Why the files of `source.table` could not be landed in this run, or ''."""
+    """Why landing of `source.table` failed in this run, or ''."""
     return _failures.get(name, "")
 
 
 def fail_at_end(failure: str) -> None:
-    """Let the hook at dbt's end fail by this text, if it is one."""
+    """Make the run-end hook fail with this text, unless it is empty."""
     _failures_at_end[:] = [failure] if failure else []
 
 
 def refuse(statement: str) -> None:
-    """A failure of the hook at dbt's end is no SQL: it is what fails."""
+    """Raise the failure of the run-end hook, which dbt sends as a statement."""
     for failure in _failures_at_end:
         if failure in statement:
             _failures_at_end.clear()

@@ -1,4 +1,4 @@
-"""What the adapter can do besides: the methods that the macros of `macros/landing` call."""
+"""Additional adapter methods, for the macros in `macros/landing` and `feed`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from tidemark.spark import session
 
 
 def _land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) -> str:
-    """New on SparkAdapter, for the macro `land_new_files`: land before the first model."""
+    """New on SparkAdapter, for the macro `land_new_files`: lands before the first model."""
     method = self.config.credentials.method
     targets.use_method(method)
     if method not in ("session", "thrift"):
         return ""
     if method == "thrift" and not session.connect_url():
-        return f"Nothing is landed from here: {session.CONNECT_VARIABLE} is not set."
+        return f"No files are landed, because {session.CONNECT_VARIABLE} is not set."
     try:
         return hook.land_for_dbt(sources)
     except TidemarkError as error:
@@ -28,14 +28,14 @@ def _land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) ->
 
 
 def _landing_failure(self: SparkAdapter, name: str) -> str:
-    """New on SparkAdapter, for the macro `feed`: a table that failed to land is not built."""
+    """New on SparkAdapter, for the macro `feed`, which does not build a table that did not land."""
     return hook.landing_failure(name)
 
 
 def _give_back_lake(
     self: SparkAdapter, nodes: Sequence[Mapping[str, Any]] | None
 ) -> dict[str, str]:
-    """New on SparkAdapter, for the macro `give_back_lake`: dbt has written its last table."""
+    """New on SparkAdapter, for the macro `give_back_lake`, after dbt's last write."""
     method = self.config.credentials.method
     has_tables = nodes is not None and method in ("session", "thrift")
     if has_tables:

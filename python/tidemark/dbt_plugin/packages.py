@@ -1,7 +1,8 @@
 """The project's dbt packages, Tidemark's own among them.
 
-dbt only takes a package from a hub, a git repository or a folder. Tidemark's is a folder of this
-Python package, which is in another place on each machine: `packages.yml` names a link to it.
+dbt installs packages only from a hub, a git repository or a folder. Tidemark's dbt package is a
+folder of this Python package, whose location depends on the machine. So `packages.yml` refers to a
+link.
 """
 
 import os
@@ -17,15 +18,15 @@ LINK = ".tidemark-package"
 
 
 def install(project: Path) -> None:
-    """Install what packages.yml names, by `dbt deps`.
+    """Install the packages of packages.yml with `dbt deps`.
 
-    Raises SetupError with dbt's message when a package cannot be had. `dbt deps` then has emptied
-    dbt_packages.
+    Raises SetupError with dbt's message if a package cannot be installed. In this case `dbt deps`
+    has emptied dbt_packages.
     """
     from dbt.cli.main import dbtRunner
 
     link(project)
-    # dbt changes the working folder, and prints a stack trace of every try.
+    # dbt changes the working directory, and prints a stack trace for each attempt.
     here = Path.cwd()
     try:
         result = dbtRunner().invoke(["--log-level", "none", "deps", "--project-dir", str(project)])
@@ -37,9 +38,9 @@ def install(project: Path) -> None:
 
 
 def ensure(project: Path) -> None:
-    """Install the packages if one is missing; a project that does not use the link is left alone.
+    """Install the packages if one is missing, in projects that use the link.
 
-    Raises SetupError as `install` does.
+    Raises SetupError, like `install`.
     """
     if not uses_link(project):
         return
@@ -52,7 +53,7 @@ def ensure(project: Path) -> None:
 
 
 def uses_link(project: Path) -> bool:
-    """Whether the project takes Tidemark's dbt package from the link."""
+    """Whether the project refers to Tidemark's dbt package through the link."""
     return any(
         each.get("local") == LINK
         for name in ("packages.yml", "dependencies.yml")
@@ -62,13 +63,14 @@ def uses_link(project: Path) -> bool:
 
 
 def link(project: Path) -> None:
-    """Point the link at the installed Tidemark, wherever it pointed before."""
+    """Create the link, or update it to the installed Tidemark."""
     place = project / LINK
     if not uses_link(project) or (place.is_symlink() and place.resolve() == PACKAGE.resolve()):
         return
     if place.exists() and not place.is_symlink():
         raise ConfigError(
-            f"{place} is not a link: Tidemark makes it. Move it away, then: tidemark deps"
+            f"{place} is not a link, but Tidemark needs to create one. Move it away, then run: "
+            "tidemark deps"
         )
     new = project / f"{LINK}.{os.getpid()}"
     new.symlink_to(PACKAGE)

@@ -1,10 +1,10 @@
-"""The dbt project as a run needs it: its feeds, its nodes, and which of them are due.
+"""The dbt project from the view of a run: its feeds, its nodes, and which nodes are due.
 
-A node is due when what it is made of, or what it reads, is not what it was built from. What it is
-made of is a fingerprint: its code, settings, macros and tests, and the same of all it reads. What
-it reads is the newest load of the feeds above it.
+A node is due if its fingerprint or its newest load has changed since it was built. The fingerprint
+covers its code, settings, macros and tests, and those of its ancestors. The newest load is that of
+the feeds that it depends on.
 
-dbt takes seconds to parse a project, so what is kept of it lies in the lake until a file changes.
+dbt takes seconds to parse a project, so the lake caches the result until a file changes.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from tidemark.feeds import Feed, feeds_of
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 
-# What dbt notes for a variable that is not set and has a default.
+# dbt's value for a variable that is not set and has a default.
 _NOT_SET = "DBT_DEFAULT_PLACEHOLDER"
 _FOLDERS = {
     "model-paths": ["models"],
@@ -36,13 +36,13 @@ _FOLDERS = {
     "packages-install-path": "dbt_packages",
 }
 _VARIABLE = re.compile(r"""env_var\(\s*['"](\w+)""")
-# Macros that dbt or the adapter call by themselves: no node says that it depends on them.
+# Macros that dbt or the adapter calls. No node declares a dependency on them.
 _CALLED_BY_DBT = ("spark__", "default__", "materialization_", "generate_", "give_back", "land_new")
 
 
 @dataclass(frozen=True)
 class Node:
-    """A source, model, seed or snapshot; `select` is dbt's selector, `feed` a source's name."""
+    """A source, model, seed or snapshot. `select` is its dbt selector, `feed` a source's name."""
 
     fingerprint: str
     parents: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Built:
-    """What a node was built from."""
+    """The fingerprint and the newest load from which a node was built."""
 
     fingerprint: str
     load_id: int
@@ -60,7 +60,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Project:
-    """What is kept of dbt's manifest; `sources` are such as `feeds_of` takes."""
+    """The parts of dbt's manifest that a run needs. `sources` is the input of `feeds_of`."""
 
     sources: list[dict[str, Any]]
     nodes: dict[str, Node]
@@ -71,7 +71,7 @@ class Project:
         return feeds_of(self.sources)
 
     def due(self, newest: Mapping[str, int], built: Mapping[str, Built]) -> set[str]:
-        """The nodes to build. `newest` has the newest load of each table with files."""
+        """The nodes to build. `newest` has each table's newest load."""
         idle = self.idle(newest)
         loads = self._newest_loads(newest)
         return {
@@ -87,10 +87,10 @@ class Project:
         }
 
     def idle(self, with_files: Collection[str]) -> set[str]:
-        """The nodes that only concern feeds without any file, sources included.
+        """The nodes that depend only on feeds without files, including sources.
 
-        `with_files` names the other feeds. What depends on one of those, all that this reads, and
-        what reads no feed at all, are not idle.
+        `with_files` names the other feeds. Their descendants, the ancestors of these, and nodes
+        that do not depend on any feed are not idle.
         """
         names = {name: node.feed for name, node in self.nodes.items() if node.feed}
         active = [name for name, feed in names.items() if feed in with_files]
@@ -98,11 +98,11 @@ class Project:
         return self.below(names.keys() - {*active}) - needed
 
     def below(self, start: Iterable[str]) -> set[str]:
-        """These nodes, and all that depend on them."""
+        """These nodes and their descendants."""
         return _reached(self._children, start)
 
     def built_from(self, names: Iterable[str], newest: Mapping[str, int]) -> dict[str, Built]:
-        """What these nodes are built from, when they are built now."""
+        """The fingerprints and loads that these nodes would be built from now."""
         loads = self._newest_loads(newest)
         return {name: Built(self.nodes[name].fingerprint, loads[name]) for name in names}
 
@@ -130,7 +130,7 @@ class Project:
 
 
 def of(manifest: Any) -> Project:
-    """What a run needs of dbt's manifest."""
+    """Extract from dbt's manifest what a run needs."""
     tests = _tests(manifest)
     shared = [
         macro.macro_sql
@@ -170,7 +170,7 @@ def of(manifest: Any) -> Project:
 
 
 def cached() -> Project | None:
-    """The project as it was parsed last, None when a file or a variable of it has changed."""
+    """The cached project, or None if one of its files or variables has changed."""
     try:
         kept = json.loads(_file().read_text())
         if kept["stamp"] != stamp() or not _are_set(kept["variables"]):
@@ -185,10 +185,10 @@ def cached() -> Project | None:
 
 
 def keep(project: Project, manifest: Any, stamp: str) -> None:
-    """Keep the project for `cached`; its stamp was taken before dbt read it."""
+    """Cache the project. Its stamp was taken before dbt read it."""
     kept = {
         "stamp": stamp,
-        # A variable may be a secret.
+        # Store only digests, since a variable may be a secret.
         "variables": {name: _digest(value) for name, value in manifest.env_vars.items()},
         "sources": project.sources,
         "nodes": {name: asdict(node) for name, node in project.nodes.items()},
@@ -201,7 +201,7 @@ def keep(project: Project, manifest: Any, stamp: str) -> None:
 
 
 def read_built(own: Books) -> dict[str, Built]:
-    """What each node was built from, as `tidemark.builds` has it."""
+    """The contents of `tidemark.builds`."""
     columns = ("node", "fingerprint", "load_id")
     return {
         row["node"]: Built(row["fingerprint"], row["load_id"])
@@ -211,7 +211,7 @@ def read_built(own: Books) -> dict[str, Built]:
 
 
 def write_built(own: Books, built: Mapping[str, Built], run_id: str) -> None:
-    """Write down what each node was built from, in place of what was known before."""
+    """Replace the contents of `tidemark.builds`."""
     own.replace(
         books.BUILDS,
         [
@@ -222,7 +222,7 @@ def write_built(own: Books, built: Mapping[str, Built], run_id: str) -> None:
 
 
 class _Macros:
-    """The text of all macros that a node calls, by itself or through others."""
+    """A digest of all macros that a node calls, directly or indirectly."""
 
     def __init__(self, manifest: Any) -> None:
         self.macros = manifest.macros
@@ -238,7 +238,7 @@ class _Macros:
 
 
 def _tests(manifest: Any) -> dict[str, list[str]]:
-    """What tests say of each node."""
+    """The digests of each node's tests."""
     found: dict[str, list[str]] = {}
     for test in (*manifest.nodes.values(), *manifest.unit_tests.values()):
         if test.resource_type in ("test", "unit_test"):
@@ -260,7 +260,7 @@ def _fingerprint(name: str, own: Mapping[str, tuple[str, list[str]]]) -> str:
 
 
 def _as_declared(source: Any) -> dict[str, Any]:
-    """What `feeds_of` reads of a source."""
+    """The parts of a source that `feeds_of` reads."""
     told = source.to_dict()
     names = ("source_name", "name", "schema", "original_file_path", "config", "meta", "source_meta")
     columns = {
@@ -294,14 +294,14 @@ def _file() -> Path:
 
 
 def stamp() -> str:
-    """What changes with any file that dbt reads, and with dbt itself."""
+    """A digest that changes with any file that dbt reads, and with dbt's version."""
     settings = _settings()
     root = paths.project_dir()
     folders: list[str] = []
     for name, usual in _FOLDERS.items():
         told = settings.get(name, usual)
         folders += [told] if isinstance(told, str) else told
-    # dbt does not tell which variables these two files name.
+    # dbt does not report the variables that these two files use.
     texts = [root / "dbt_project.yml", targets.profiles_dir() / "profiles.yml"]
     text = "".join(each.read_text() for each in texts if each.exists())
     named = _VARIABLE.findall(text)
@@ -322,7 +322,7 @@ def _below(folder: str) -> Iterator[tuple[str, int, int]]:
 def _state(file: str) -> tuple[str, int, int]:
     try:
         status = Path(file).stat()
-    except OSError:  # a link to nowhere
+    except OSError:  # a broken link
         return file, -1, -1
     return file, status.st_size, status.st_mtime_ns
 

@@ -1,4 +1,4 @@
-"""Python models on the embedded Spark and over Spark Connect."""
+"""Run Python models on embedded Spark and over Spark Connect."""
 
 import traceback
 from typing import Any
@@ -13,9 +13,9 @@ from tidemark.spark import session
 
 
 class PythonModelHelper(PythonJobHelper):  # type: ignore[misc]
-    """Runs a Python model in this process, on the embedded Spark or over Spark Connect.
+    """Runs a Python model in this process, on embedded Spark or over Spark Connect.
 
-    dbt-spark itself only knows Databricks.
+    dbt-spark supports only Databricks.
     """
 
     def __init__(self, parsed_model: dict[str, Any], credentials: Any) -> None:
@@ -23,14 +23,14 @@ class PythonModelHelper(PythonJobHelper):  # type: ignore[misc]
         targets.use_method(credentials.method)
         if credentials.method not in ("session", "thrift"):
             raise DbtRuntimeError(
-                f"{parsed_model['original_file_path']}: a Python model runs on targets with "
-                f"method session or thrift; this target's is {credentials.method}."
+                f"{parsed_model['original_file_path']}: Python models need a target with method "
+                f"session or thrift, but this target has method {credentials.method}."
             )
 
     def submit(self, compiled_code: str) -> None:
-        """Execute the model's code; an error names the model's file and, if it has one, its line.
+        """Run the model's code. An error names the model's file and, if possible, the line.
 
-        dbt writes blank lines above the model's code, and below it what runs the model.
+        dbt adds blank lines before the model's code, and its own code after it.
         """
         path = self.model["original_file_path"]
         try:
@@ -54,7 +54,7 @@ class PythonModelHelper(PythonJobHelper):  # type: ignore[misc]
 
 
 def install() -> None:
-    """Put the replacements in place."""
+    """Install the replacements."""
     SparkAdapter.python_submission_helpers = property(
         lambda self: {"session": PythonModelHelper, "connect": PythonModelHelper}
     )

@@ -1,4 +1,4 @@
-"""The tables of a schema, also while tables come and go."""
+"""List the tables of a schema reliably while tables are created and dropped."""
 
 import time
 from typing import Any
@@ -17,8 +17,8 @@ _list_relations = SparkAdapter.list_relations_without_caching
 def _list_relations_safely(self: SparkAdapter, schema_relation: Any) -> list[Any]:
     """Replaces SparkAdapter.list_relations_without_caching.
 
-    dbt-spark takes "a table vanished while listing" for "the schema is empty", and then replaces
-    incremental tables and snapshots, history included (dbt-adapters issue 1289).
+    If a table vanishes during listing, dbt-spark treats the schema as empty, and then replaces
+    incremental tables and snapshots, with their history (dbt-adapters issue 1289).
     """
     for attempt in range(_LISTING_TRIES):
         try:
@@ -40,11 +40,11 @@ def _list_relations_safely(self: SparkAdapter, schema_relation: Any) -> list[Any
                 raise
             time.sleep(0.1 * 2**attempt)
     raise DbtRuntimeError(
-        f"The tables of {schema_relation} could not be listed: tables come and go too fast. "
-        "Is another dbt running on this schema?"
+        f"The tables of {schema_relation} could not be listed, because tables were dropped each "
+        "time. Check whether another dbt is running on this schema."
     )
 
 
 def install() -> None:
-    """Put the replacement in place."""
+    """Install the replacement."""
     SparkAdapter.list_relations_without_caching = _list_relations_safely

@@ -1,7 +1,7 @@
-"""Sessions of the embedded Spark: one for each connection of dbt's.
+"""Separate sessions of embedded Spark for each dbt connection.
 
-dbt-spark gives every thread one SparkSession: temporary views of models that share a name mix
-their rows, and a `set` in one model stays for all that follow (dbt-adapters issue 1289).
+dbt-spark shares one SparkSession between all threads. So temporary views with the same name mix
+rows of several models, and a `set` in one model affects later ones (dbt-adapters issue 1289).
 """
 
 import datetime
@@ -21,7 +21,7 @@ from tidemark.spark import session
 def _connect(
     self: spark_session.Connection, *, server_side_parameters: Mapping[str, str] | None = None
 ) -> None:
-    """Replaces session.Connection.__init__: a session of its own for each dbt connection."""
+    """Replaces session.Connection.__init__: each dbt connection gets its own session."""
     self.server_side_parameters = dict(server_side_parameters or {})
     try:
         self.spark = session.fresh()
@@ -39,7 +39,7 @@ def _cursor(self: spark_session.Connection) -> spark_session.Cursor:
 
 
 def _execute(self: spark_session.Cursor, sql: str, *parameters: Any) -> None:
-    """Replaces session.Cursor.execute: on the connection's session, with readable errors."""
+    """Replaces session.Cursor.execute: uses the connection's session, with readable errors."""
     statement = sql % parameters if parameters else sql
     hook.refuse(statement)
     try:
@@ -49,7 +49,7 @@ def _execute(self: spark_session.Cursor, sql: str, *parameters: Any) -> None:
 
 
 def _fetchall(self: spark_session.Cursor) -> list[Any] | None:
-    """Replaces session.Cursor.fetchall: a query runs here, so its errors must be caught here."""
+    """Replaces session.Cursor.fetchall: a query runs here, so its errors appear here."""
     if self._rows is None and self._df is not None:
         try:
             self._rows = self._df.collect()
@@ -61,8 +61,8 @@ def _fetchall(self: spark_session.Cursor) -> list[Any] | None:
 def literal(cls: type, value: Any) -> str:
     """Replaces SessionConnectionWrapper._fix_binding: a seed's value as an SQL literal.
 
-    dbt-spark writes NULL as 'None', breaks on quotes and sends numbers through a float.
-    A dollar is written as its number: Spark takes `${name}` for a setting, also within a literal.
+    dbt-spark writes NULL as 'None', fails on quotes and converts numbers to float. A dollar sign is
+    escaped, because Spark replaces `${name}` by a setting even within a literal.
     """
     if value is None:
         return "null"
@@ -80,12 +80,12 @@ def literal(cls: type, value: Any) -> str:
     return "'" + text.replace("$", "\\u0024") + "'"
 
 
-# PySpark 3.5 has no such method, and does not fail.
+# PySpark 3.5 does not have this method, and does not need the replacement.
 _get_message = getattr(CapturedException, "getMessage", None)
 
 
 def _message(self: CapturedException) -> str:
-    """Replaces CapturedException.getMessage: Spark does not know Delta's error classes."""
+    """Replaces CapturedException.getMessage, which fails on Delta's error classes."""
     assert _get_message
     try:
         return str(_get_message(self))
@@ -94,7 +94,7 @@ def _message(self: CapturedException) -> str:
 
 
 def install() -> None:
-    """Put the replacements in place."""
+    """Install the replacements."""
     spark_session.Connection.__init__ = _connect
     spark_session.Connection.cursor = _cursor
     spark_session.Cursor.execute = _execute

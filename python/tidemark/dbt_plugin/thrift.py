@@ -1,4 +1,4 @@
-"""Connections to a Thrift server: statements, errors, and settings that reach the server."""
+"""Connections to a Thrift server: statements, errors and settings."""
 
 import time
 from collections.abc import Sequence
@@ -30,9 +30,8 @@ def _execute_remotely(
 ) -> None:
     """Replaces PyhiveConnectionWrapper.execute.
 
-    dbt-spark asks every second, or slower, whether a statement is done; sends numbers of seeds
-    through a float; and sends a statement again when the connection is lost, though the server
-    may have carried it out.
+    dbt-spark polls only once per second or less, converts numbers of seeds to float, and sends a
+    statement again if the connection is lost, although the server may have run it.
     """
     statement = sql.strip().removesuffix(";")
     if bindings:
@@ -47,9 +46,9 @@ def _execute_remotely(
             pause = min(2 * pause, _LONGEST_PAUSE)
     except spark_connections.CONNECTION_LOST_EXCEPTIONS as error:
         raise DbtRuntimeError(
-            "The connection to the Thrift server was lost while a statement ran. Whether it was "
-            "carried out is not known, so it was not sent again: run dbt again, which does what "
-            f"is missing. ({error})"
+            "The connection to the Thrift server was lost while a statement ran. The server may "
+            "have completed it, so it was not sent again. Run dbt again to complete the build. "
+            f"({error})"
         ) from error
     except hive.OperationalError as error:
         raise DbtRuntimeError(_thrift_message(error)) from error
@@ -59,7 +58,7 @@ def _execute_remotely(
 
 
 def _thrift_message(error: Exception) -> str:
-    """What the server says of a statement, out of Thrift's own answer."""
+    """The server's error message from Thrift's response."""
     status = getattr(error.args[0], "status", None) if error.args else None
     return session.readable_text(getattr(status, "errorMessage", None) or str(error))
 
@@ -68,7 +67,7 @@ _open_connection = spark_connections.SparkConnectionManager.open
 
 
 def _open(cls: type, connection: Any) -> Any:
-    """Replaces SparkConnectionManager.open: with the settings that count, and clear errors."""
+    """Replaces SparkConnectionManager.open: passes the settings, and gives clear errors."""
     targets.use_method(connection.credentials.method)
     _complete(connection.credentials)
     try:
@@ -81,36 +80,35 @@ def _open(cls: type, connection: Any) -> Any:
         text = str(error)
         if "validating the login" in text or "Unsupported mechanism" in text:
             cure = (
-                f"{place} refuses the user {credentials.user}: check TIDEMARK_THRIFT_USER, "
+                f"{place} refused the user {credentials.user}. Check TIDEMARK_THRIFT_USER, "
                 "DBT_ENV_SECRET_TIDEMARK_PASSWORD and TIDEMARK_THRIFT_AUTH."
             )
         elif isinstance(error.__cause__, TTransportException) or "Could not connect" in text:
             cure = (
-                f"{place} does not answer: is it running? On this machine `tidemark thrift start` "
-                "starts it; elsewhere TIDEMARK_THRIFT_HOST and TIDEMARK_THRIFT_PORT say where it "
-                "is."
+                f"{place} does not respond. Start it (on this machine: tidemark thrift start), or "
+                "set TIDEMARK_THRIFT_HOST and TIDEMARK_THRIFT_PORT to its address."
             )
         else:
-            cure = f"{place} refuses the session."
+            cure = f"{place} refused the session."
         raise FailedToConnectError(f"{cure[0].upper()}{cure[1:]} ({text})") from error
 
 
 def _complete(credentials: spark_connections.SparkCredentials) -> None:
-    """Make the credentials of a Thrift server such that they reach it.
+    """Complete the credentials for a Thrift server.
 
-    It takes a session's settings by names that begin with `set:hiveconf:` alone, and passes over
-    all others; dbt-spark knows nothing of that.
+    The server accepts session settings only with the prefix `set:hiveconf:`, which dbt-spark does
+    not add, and ignores others.
     """
     if credentials.method == "thrift":
         credentials.auth = (credentials.auth or "NONE").upper()
         sends_password = credentials.auth in ("CUSTOM", "LDAP")
-        # A profile has no way to leave a setting out; PyHive refuses those of another way.
+        # A profile cannot omit a setting, but PyHive refuses settings of other auth methods.
         credentials.password = (sends_password and credentials.password) or None
         credentials.kerberos_service_name = credentials.kerberos_service_name or None
         if sends_password and not credentials.password:
             raise DbtRuntimeError(
-                "The Thrift server wants a password: set DBT_ENV_SECRET_TIDEMARK_PASSWORD, or "
-                "TIDEMARK_THRIFT_AUTH to NONE if it takes everyone."
+                "The Thrift server requires a password. Set DBT_ENV_SECRET_TIDEMARK_PASSWORD, or, "
+                "if the server needs no login, set TIDEMARK_THRIFT_AUTH to NONE."
             )
         wanted = {**session.ESSENTIAL, **credentials.server_side_parameters}
         credentials.server_side_parameters = {
@@ -120,6 +118,6 @@ def _complete(credentials: spark_connections.SparkCredentials) -> None:
 
 
 def install() -> None:
-    """Put the replacements in place."""
+    """Install the replacements."""
     spark_connections.PyhiveConnectionWrapper.execute = _execute_remotely
     spark_connections.SparkConnectionManager.open = classmethod(_open)

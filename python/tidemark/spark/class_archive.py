@@ -1,7 +1,7 @@
-"""Spark's classes as Java has them once they are loaded, in a file that each start maps.
+"""An archive of Spark's loaded classes (Java's class data sharing), which speeds up each start.
 
-Without it every start reads, checks and links some twenty thousand classes. `make setup` makes
-it; a session that finds none, or one that Java refuses, starts as it would without, only slower.
+Without it, every start reads, verifies and links about twenty thousand classes. `make setup`
+creates it. Without an archive, or if Java rejects it, a session works, but starts more slowly.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ from tidemark import paths
 from tidemark.spark import jars, java
 
 _SECONDS = 300
-# Why Java does not take an archive belongs in Spark's log: on standard output are rows.
+# Log to stderr, which goes to Spark's log, why Java rejects an archive. Standard output has rows.
 _TELL_STDERR = "-Xlog:disable -Xlog:all=warning:stderr"
 
 
 def file(locks: Iterable[Path]) -> Path:
-    """Where the archive for Spark with the jars of these lock files belongs: in the jar cache.
+    """The archive's path in the jar cache, for Spark with the jars of these lock files.
 
-    Java takes it for just these files and this Java, so its name has a digest of them.
+    Java accepts an archive only with the same jars and Java version, so its name has their digest.
     """
     import pyspark
 
@@ -40,18 +40,18 @@ def _digest(parts: Iterable[object]) -> str:
 
 
 def java_options() -> str:
-    """What Java is told to use the session's archive; '' when there is none."""
+    """The Java options that enable the session's archive, or '' without an archive."""
     archive = file(jars.session_locks())
     return f'"-XX:SharedArchiveFile={archive}" {_TELL_STDERR}' if archive.exists() else ""
 
 
 def make(locks: Iterable[Path]) -> None:
-    """Make the archive unless it is there, by starting Spark once; says so when it cannot."""
+    """Create the archive unless it exists, by starting Spark once. Prints a message on failure."""
     locks = list(locks)
     archive = file(locks)
     if archive.exists():
         return
-    print(f"Preparing Spark's classes in {archive.parent} (half a minute, once)", file=sys.stderr)
+    print(f"Archiving Spark's classes in {archive.parent} (half a minute, once)", file=sys.stderr)
     on_s3 = any(lock.name == jars.S3_LOCK for lock in locks)
     try:
         with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
@@ -61,11 +61,11 @@ def make(locks: Iterable[Path]) -> None:
                 "TIDEMARK_JARS": str(paths.jar_dir()),
                 "TIDEMARK_LAKE": f"{scratch}/lake",
                 "TIDEMARK_WAREHOUSE": "",
-                # It decides which jars the session has; nothing is there.
+                # Decides which jars the session loads. The location need not exist.
                 "TIDEMARK_LANDING": "s3a://none" if on_s3 else f"{scratch}/landing",
                 "SPARK_SUBMIT_OPTS": f'"-XX:ArchiveClassesAtExit={made}"',
             }
-            # The pipes are Java's, too: its end is waited for.
+            # Java inherits the pipes, so this waits until Java has ended.
             done = subprocess.run(
                 [sys.executable, "-m", "tidemark.spark.class_archive"],
                 env=environment,
@@ -78,16 +78,16 @@ def make(locks: Iterable[Path]) -> None:
             if not made.exists():
                 said = (done.stderr or done.stdout).strip().splitlines()
                 raise OSError(said[-1] if said else "Java wrote nothing")
-            # What was made for the same jars before they or Java changed.
+            # Delete older archives for the same jars.
             for old in archive.parent.glob(f"{archive.name.rpartition('-')[0]}-*"):
                 old.unlink()
             made.replace(archive)
     except (OSError, subprocess.SubprocessError) as error:
-        print(f"They could not be prepared; Spark starts more slowly: {error}", file=sys.stderr)
+        print(f"Archiving failed, so Spark will start more slowly: {error}", file=sys.stderr)
 
 
 def _train() -> None:
-    """Load what a run loads: land a few rows, then merge, read and describe tables."""
+    """Load the classes that a run needs: land rows, then merge, read and describe tables."""
     from tidemark import storage
     from tidemark.feeds import Column, Feed
     from tidemark.ingest import landing

@@ -1,9 +1,9 @@
-"""Jars beside PySpark's: fetched once with the Ivy it carries, checked, then only looked up.
+"""Jars that PySpark does not include: fetched once with its Ivy, verified, then cached.
 
-`python -m tidemark.spark.jars` fetches what the session needs into the cache: what jars.lock
-names, and jars-s3.lock too when files or tables are on S3 or `s3` is an argument. It then makes
-what lets Spark start faster with them (class_archive.py). `tidemark thrift start` fetches what
-jars-thrift.lock names. The installed PySpark decides whose lock files they are (spark_line.py).
+`python -m tidemark.spark.jars` fetches the jars of jars.lock into the cache, and those of
+jars-s3.lock if files or tables are on S3 or the argument is `s3`. Then it creates the class archive
+(class_archive.py). `tidemark thrift start` fetches the jars of jars-thrift.lock. Each Spark version
+has its own lock files (spark_line.py).
 """
 
 import hashlib
@@ -42,7 +42,7 @@ class Jar:
 
 
 def session_locks() -> list[Path]:
-    """The lock files of the session's jars; files or tables at s3a:// need more of them."""
+    """The lock files of the session's jars. Locations at s3a:// need an additional one."""
     names = ["jars.lock"]
     if s3.is_used():
         names.append(S3_LOCK)
@@ -50,7 +50,7 @@ def session_locks() -> list[Path]:
 
 
 def locked_jars(locks: Iterable[Path]) -> list[Jar]:
-    """The jars that the lock files name, in their order."""
+    """The jars in the lock files, in order."""
     return [
         Jar(lock.name, sha256, *coordinate.split(":"))
         for lock in locks
@@ -61,22 +61,22 @@ def locked_jars(locks: Iterable[Path]) -> list[Jar]:
 
 
 def installed_jars(locks: Iterable[Path] | None = None) -> list[Path]:
-    """The cached files of the session's jars, or of these lock files', for a class path.
+    """The cached jars of the session or of these lock files, for a class path.
 
-    No network, no checksum: that was at install. Raises SetupError when one is missing.
+    Uses no network and checks no checksums. Raises SetupError if a jar is missing.
     """
     files = [paths.jar_dir() / jar.file_name for jar in locked_jars(locks or session_locks())]
     missing = [file.name for file in files if not file.exists()]
     if missing:
         raise SetupError(
-            f"Not in the jar cache {paths.jar_dir()}: {', '.join(missing)}. "
-            "The next `tidemark run` fetches them."
+            f"The jar cache {paths.jar_dir()} lacks {', '.join(missing)}. "
+            "Run `tidemark run`, which fetches them."
         )
     return files
 
 
 def prepare() -> None:
-    """Fetch the session's jars where the first run on a machine finds none."""
+    """Fetch the session's jars if any are missing, such as in the first run on a machine."""
     locks = session_locks()
     if any(not (paths.jar_dir() / jar.file_name).exists() for jar in locked_jars(locks)):
         from tidemark.spark import class_archive
@@ -86,7 +86,7 @@ def prepare() -> None:
 
 
 def require_java() -> str:
-    """The `java` to run. Raises SetupError, in one sentence, when there is none that will do."""
+    """The `java` command. Raises SetupError if Java is missing or too old."""
     problem = java.problem()
     if problem:
         raise SetupError(problem)
@@ -115,10 +115,9 @@ def _mirror_settings(root: str) -> str:
 
 
 def install(locks: Iterable[Path] | None = None) -> list[Path]:
-    """Fetch what the cache lacks of the session's jars, or of these lock files'.
+    """Fetch missing jars of the session or of these lock files into the cache.
 
-    Every file that enters the cache has its checksum. The repository is Maven Central as Ivy
-    knows it, or TIDEMARK_MAVEN_MIRROR.
+    Verifies each file's checksum. The repository is Maven Central or TIDEMARK_MAVEN_MIRROR.
     """
     import pyspark
 
@@ -151,14 +150,14 @@ def _admit(fetched: Path, target: Path, jar: Jar, log: str) -> None:
     if not fetched.exists():
         tail = "\n".join(log.splitlines()[-12:])
         raise SetupError(
-            f"Could not fetch {jar.file_name}. Is Maven Central reachable? "
-            f"A mirror can be named in {MIRROR_VARIABLE}. Ivy said:\n{tail}"
+            f"Could not fetch {jar.file_name}. Check that Maven Central is reachable, "
+            f"or set a mirror in {MIRROR_VARIABLE}. Ivy's output:\n{tail}"
         )
     found = hashlib.sha256(fetched.read_bytes()).hexdigest()
     if found != jar.sha256:
         raise SetupError(
-            f"{jar.file_name} has the checksum {found}, but {jar.lock} says {jar.sha256}: "
-            "it is not used. Check the mirror."
+            f"{jar.file_name} has the checksum {found}, but {jar.lock} has {jar.sha256}. "
+            "The file was not used. Check the mirror."
         )
     fetched.replace(target)
 

@@ -1,4 +1,4 @@
-"""Which Java to run. Only the standard library: `make setup` asks before it installs anything."""
+"""Find Java. Imports only the standard library, since `make setup` runs this before installing."""
 
 import os
 import shutil
@@ -11,24 +11,24 @@ NEEDED = 17
 
 
 def problem() -> str | None:
-    """One sentence when Spark cannot run for want of Java 17 or newer, else None."""
+    """The error message if Java is missing or older than 17, or None."""
     java = command()
     if java is None:
         return (
-            f"Java was not found: install Java {NEEDED} or newer (on Debian: `apt-get install "
+            f"Java was not found. Install Java {NEEDED} or newer (on Debian: `apt-get install "
             f"openjdk-{NEEDED}-jre-headless`), or point JAVA_HOME at it."
         )
     quoted = version().split('"')
     major = quoted[1].split(".")[0].split("-")[0] if len(quoted) > 1 else "unreadable"
     if not major.isdigit() or int(major) < NEEDED:
         return (
-            f"Java {NEEDED} or newer is needed, and {java} is version {major}: install a newer one."
+            f"{java} is Java {major}, but Java {NEEDED} or newer is required. Install a newer one."
         )
     return None
 
 
 def version() -> str:
-    """What `java -version` says; '' without Java."""
+    """The output of `java -version`, or '' without Java."""
     java = command()
     return _version(java) if java else ""
 
@@ -40,7 +40,7 @@ def _version(java: str) -> str:
 
 
 def command() -> str | None:
-    """The path of `java`: JAVA_HOME's, or the first on the PATH."""
+    """The path of `java`: in JAVA_HOME, or the first on the PATH."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     return java if java and Path(java).exists() else None

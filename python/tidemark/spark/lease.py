@@ -1,6 +1,6 @@
-"""One writer per lake that several machines reach: a lease in a table of the lake itself.
+"""One writer per lake that several machines share: a lease in a table of the lake.
 
-The embedded lake needs none: there the lock file, which the kernel frees, does better (lock.py).
+The embedded target uses a lock file instead, which the kernel releases (lock.py).
 """
 
 import getpass
@@ -24,18 +24,17 @@ from tidemark.spark import lock, session
 TABLE = f"{books.SCHEMA}.lease"
 SECONDS_VARIABLE = "TIDEMARK_LEASE_SECONDS"
 _ASKED_EACH = 2
-# A short run takes the lease and gives it back.
+# A short run makes two commits: it acquires the lease and releases it.
 _TIDY_EACH, _COMMITS_OF_A_RUN = 100, 2
 
 
 @contextmanager
 def held(spark: SparkSession) -> Iterator[None]:
-    """While in here, no other run writes to the lake.
+    """Hold the lease of the lake within the block, so that no other run writes.
 
-    Waits for TIDEMARK_WAIT_SECONDS (default 600) while another one does and says who; then raises
-    LakeBusyError, as it does at the end when the lease was lost meanwhile. Where this process has
-    the lake's lock file, or the lease already, it does nothing. The lease is renewed meanwhile,
-    and given back at the end.
+    Waits up to TIDEMARK_WAIT_SECONDS (default 600) for another holder and prints its name, then
+    raises LakeBusyError. Renews the lease until the end, and raises LakeBusyError if it was lost.
+    Does nothing if this process already has the lake's lock file or the lease.
     """
     if lock.is_held(paths.lake_dir()) or _mine.locked():
         yield
@@ -51,22 +50,22 @@ def held(spark: SparkSession) -> Iterator[None]:
         finally:
             done.set()
             renewing.join()
-            with suppress(Exception):  # it runs out by itself
+            with suppress(Exception):  # it expires anyway
                 _take(spark, holder, seconds=0)
                 _tidy(spark)
         if lost:
             raise LakeBusyError(
-                f"{lost[0]} took the lake while this run was at work: the lease could not be "
-                f"renewed in time. Run again, and set {SECONDS_VARIABLE} higher."
+                f"{lost[0]} took over the lake during this run, because the lease could not be "
+                f"renewed in time. Run again with a higher {SECONDS_VARIABLE}."
             )
 
 
-# Held by this process; a hook of dbt may ask within a run that has it.
+# Held by this process. dbt's hook may ask for the lease in a run that already has it.
 _mine = threading.Lock()
 
 
 def _seconds() -> int:
-    """How long a lease lasts that is not renewed: as long as a killed run holds up the next."""
+    """How long a lease lasts without renewal, and thus how long a killed run blocks the next."""
     return int(os.environ.get(SECONDS_VARIABLE, "300"))
 
 
@@ -81,7 +80,7 @@ def _name() -> str:
 def _acquire(spark: SparkSession, holder: str) -> None:
     spark.sql(f"create schema if not exists {books.SCHEMA}")
     if not spark.catalog.tableExists(TABLE):
-        with suppress(PySparkException):  # another run may have been first
+        with suppress(PySparkException):  # another run may have created it
             session.create_table(
                 spark,
                 TABLE,
@@ -94,8 +93,8 @@ def _acquire(spark: SparkSession, holder: str) -> None:
     while other := _take(spark, holder, _seconds()):
         if time.monotonic() >= deadline:
             raise LakeBusyError(
-                f"The lake is in use by {other}. Try again when it is done, or wait longer: "
-                f"{lock.WAIT_VARIABLE} is {wait_seconds:g}. A run that was killed keeps it for "
+                f"The lake is in use by {other}. Try again later, or increase "
+                f"{lock.WAIT_VARIABLE} ({wait_seconds:g}). The lease of a killed run expires after "
                 f"{_seconds()} seconds."
             )
         if other != announced:
@@ -105,12 +104,12 @@ def _acquire(spark: SparkSession, holder: str) -> None:
 
 
 def _take(spark: SparkSession, holder: str, seconds: int) -> str:
-    """Take, or renew, the lease for some seconds from now; gives who else has it, or ''.
+    """Acquire or renew the lease for some seconds. Returns the other holder, or ''.
 
-    The clock is that of Spark's driver.
+    Uses the clock of Spark's driver.
     """
     wish = spark.createDataFrame([(holder, seconds)], "holder string, seconds int")
-    # A MERGE takes no parameters.
+    # MERGE does not support parameters.
     wish.createOrReplaceTempView("wish_for_the_lease")
     try:
         spark.sql(
@@ -129,14 +128,14 @@ def _take(spark: SparkSession, holder: str, seconds: int) -> str:
             """
         )
     except PySparkException as error:
-        # Somebody else's commit came first: who, is read below.
+        # Another commit came first. The holder is read below.
         if "CONCURRENT" not in str(error).upper():
             raise
     return str(spark.table(TABLE).collect()[0]["holder"]).removeprefix(holder)
 
 
 def _tidy(spark: SparkSession) -> None:
-    """Now and then delete the files of older versions: each renewal leaves one."""
+    """Occasionally delete the files of older versions, as each renewal leaves one."""
     newest = spark.sql(f"describe history {TABLE} limit 1").collect()[0]["version"]
     if newest % _TIDY_EACH < _COMMITS_OF_A_RUN:
         spark.sql(f"vacuum {TABLE}")
@@ -149,5 +148,5 @@ def _renew(spark: SparkSession, holder: str, done: threading.Event, lost: list[s
         try:
             lost += filter(None, [_take(spark, holder, _seconds())])
             took = time.monotonic() - asked_at
-        except Exception as error:  # the next one may get through
+        except Exception as error:  # the next renewal may succeed
             print(f"The lease of the lake was not renewed: {error}", file=sys.stderr)

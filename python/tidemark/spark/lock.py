@@ -1,4 +1,4 @@
-"""One writer per lake: the embedded metastore allows one process, and so does landing."""
+"""One writer per lake, because the embedded metastore and landing allow only one process."""
 
 import fcntl
 import json
@@ -15,19 +15,19 @@ from tidemark.errors import LakeBusyError, printable
 
 WAIT_VARIABLE = "TIDEMARK_WAIT_SECONDS"
 
-# Open files of the locks that this process holds, by lake: the kernel frees them at exit,
+# The open lock files of this process, by lake. The kernel releases the locks when the process ends,
 # also after kill -9.
 _held: dict[Path, IO[str]] = {}
-# To the kernel, two threads that open the file are strangers: they would wait for each other.
+# The kernel locks per open file, so two threads of this process would block each other.
 _one_thread = threading.Lock()
 
 
 def hold(lake: Path) -> int:
-    """Become the lake's only process; returns at once if this process already is.
+    """Lock the lake for this process. Returns at once if it already has the lock.
 
-    Gives the lock's file descriptor: a child that inherits it keeps the lock after our end.
-    Waits for TIDEMARK_WAIT_SECONDS (default 600) while another process holds it and says who;
-    then raises LakeBusyError.
+    Returns the lock's file descriptor. A child process that inherits it keeps the lock after this
+    process ends. Waits up to TIDEMARK_WAIT_SECONDS (default 600) for another holder and prints its
+    name, then raises LakeBusyError.
     """
     with _one_thread:
         if lake not in _held:
@@ -36,17 +36,17 @@ def hold(lake: Path) -> int:
 
 
 def wait_seconds() -> float:
-    """How long to wait for whoever has the lake."""
+    """How long to wait for another holder."""
     return float(os.environ.get(WAIT_VARIABLE, "600"))
 
 
 def is_held(lake: Path) -> bool:
-    """Whether this process is the lake's only one."""
+    """Whether this process holds the lock."""
     return lake in _held
 
 
 def hand_over(lake: Path, process: int, command: str) -> None:
-    """Name the child that keeps the lock from now on, and let go of our hold on it."""
+    """Hand the lock over to a child process that has inherited it."""
     with _one_thread:
         file = _held.pop(lake)
         _write_holder(file, process, command)
@@ -64,8 +64,8 @@ def _locked_file(lake: Path) -> IO[str]:
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 raise LakeBusyError(
-                    f"The lake {lake} is in use by {_holder(file)}. Try again when it is done, "
-                    f"or wait longer: {WAIT_VARIABLE} is {wait_seconds():g}."
+                    f"The lake {lake} is in use by {_holder(file)}. Try again later, "
+                    f"or increase {WAIT_VARIABLE} ({wait_seconds():g})."
                 ) from None
             if not announced:
                 print(f"Waiting for {_holder(file)}, which uses {lake}", file=sys.stderr)
@@ -76,9 +76,10 @@ def _locked_file(lake: Path) -> IO[str]:
 
 
 def own_command() -> str:
-    """This process's command, such as `tidemark run`, without its arguments: others read it.
+    """This process's command, such as `tidemark run`, without its arguments.
 
-    They may hold passwords (`--conf`), or values of rows (`tidemark sql`).
+    Others can read it, and arguments may contain passwords (`--conf`) or values of rows
+    (`tidemark sql`).
     """
     name, *arguments = [Path(sys.argv[0]).name, *sys.argv[1:]]
     is_known = name in ("tidemark", "dbt") and arguments and arguments[0].isalpha()

@@ -1,4 +1,4 @@
-"""What this process may use of its machine: a container may have less than the machine has."""
+"""The cores and memory available to this process. A container may limit both."""
 
 import os
 from pathlib import Path
@@ -7,8 +7,8 @@ _CONTAINER = Path("/sys/fs/cgroup")
 
 
 def cores(container: Path = _CONTAINER) -> int:
-    """Processor cores, one at least."""
-    # macOS has no such call.
+    """The number of processor cores, at least one."""
+    # macOS does not have this call.
     has_call = hasattr(os, "sched_getaffinity")
     found = len(os.sched_getaffinity(0)) if has_call else os.cpu_count() or 1
     limit = _numbers(container / "cpu.max") or [
@@ -22,7 +22,7 @@ def cores(container: Path = _CONTAINER) -> int:
 
 
 def memory(container: Path = _CONTAINER) -> int:
-    """Bytes of memory, other programs' share included."""
+    """The memory in bytes, including that used by other programs."""
     limits = [
         *_numbers(container / "memory.max"),
         *_numbers(container / "memory" / "memory.limit_in_bytes"),
@@ -31,7 +31,7 @@ def memory(container: Path = _CONTAINER) -> int:
 
 
 def _numbers(file: Path) -> list[int]:
-    """The numbers in a file, none when it is not there or begins with the word `max`."""
+    """The numbers in a file. Empty if the file is missing or starts with `max`."""
     try:
         return [int(word) for word in file.read_text().split()]
     except (OSError, ValueError):

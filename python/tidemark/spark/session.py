@@ -1,6 +1,6 @@
-"""The Spark session: one per process, made here and nowhere else.
+"""The Spark session. All sessions are created here.
 
-It is embedded, or the host's, or, for the target `thrift`, remote over Spark Connect.
+It is embedded, the host's, or, on the target `thrift`, remote over Spark Connect.
 """
 
 import atexit
@@ -33,7 +33,7 @@ from tidemark import paths, s3, targets
 from tidemark.errors import ConfigError, SetupError, printable
 from tidemark.spark import class_archive, jars, lock, machine, spark_line
 
-# Spark and Python must agree on what a timestamp without a zone means.
+# Spark and Python must interpret timestamps without a zone in the same way.
 os.environ["TZ"] = "UTC"
 time.tzset()
 os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
@@ -41,57 +41,57 @@ os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
 CONNECT_VARIABLE = "TIDEMARK_CONNECT"
 PASSWORD_VARIABLE = "DBT_ENV_SECRET_TIDEMARK_PASSWORD"
 
-# Spark's settings for small data on few cores, with the reason for each.
+# The folder of Spark's settings and the reasons for them.
 SETTINGS = Path(__file__).parent / "settings"
 _DEFAULTS = "spark-defaults.conf"
 
-# What every session must have, whoever started Spark, for tables to mean the same.
+# Settings that affect the content of tables. Every session needs them, whoever started Spark.
 ESSENTIAL = {
-    # dbt-spark turns ANSI off for every statement of a session; landing must read alike.
+    # dbt-spark disables ANSI mode for every statement, so landing must do the same.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.default": "delta",
-    # Spark 3.5 would make Hive tables of text otherwise.
+    # Otherwise Spark 3.5 creates Hive text tables.
     "spark.sql.legacy.createHiveTableByDefault": "false",
-    # A text with ${name} in it is a text: Spark would put a setting's value there.
+    # Otherwise Spark replaces ${name} in a text by the value of a setting.
     "spark.sql.variable.substitute": "false",
-    # A date before 1582 or a time before 1900 is written as it is; Spark 3.5 would refuse the row.
+    # Write dates before 1582 and times before 1900 unchanged. Spark 3.5 would refuse the row.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
-# From so many bytes of files on, compiled queries save more time than compiling them takes: with
-# three rows a run takes a fifth longer, with 10,000 a third less.
+# From this many bytes of new files on, whole-stage code generation saves time: a run of three rows
+# takes a fifth longer with it, a run of 10,000 rows a third less.
 _MUCH = 128 << 10
 _COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
-# From so many on, other options of Java's pay: the thorough compiler (C2), of large methods, too,
-# and garbage collection on all cores. A million rows land and are built in half the time; 50,000
-# would take a few seconds more. It is decided when Java starts.
+# From this many bytes on, other Java options pay off: the optimizing compiler (C2), also for large
+# methods, and parallel garbage collection. A run of a million rows takes half the time, one of
+# 50,000 rows a few seconds more. They apply only when Java starts.
 _LARGE = 32 << 20
 _JAVA_FOR_LARGE = {
     "-XX:TieredStopAtLevel=1": "-XX:-DontCompileHugeMethods",
     "-XX:+UseSerialGC": "-XX:+UseParallelGC",
 }
-# Bytes of files that the run which this process is at takes.
+# The size of the current run's new files, in bytes.
 _size_of_run = [0]
 
-# dbt's threads ask for the session all at once.
+# dbt's threads ask for the session at the same time.
 _one_thread = threading.Lock()
 _remote: list[SparkSession] = []
 
 
 def is_remote() -> bool:
-    """Whether the target is a Spark of another process."""
+    """Whether Spark runs in another process."""
     return targets.method() == "thrift"
 
 
 def connect_url() -> str:
-    """Where Spark Connect answers: TIDEMARK_CONNECT, or the port of `tidemark thrift start`.
+    """The URL of Spark Connect: TIDEMARK_CONNECT, or that of `tidemark thrift start`.
 
-    '' when the Thrift server is another one and nothing says where its Connect is.
+    '' if another Thrift server is used and TIDEMARK_CONNECT is not set.
     """
     is_ours = (
         os.environ.get("TIDEMARK_THRIFT_HOST", "localhost") == "localhost"
@@ -101,14 +101,14 @@ def connect_url() -> str:
 
 
 def spark_home() -> str:
-    """The folder of the installed PySpark, jars and commands included."""
+    """The folder of the installed PySpark, with its jars and commands."""
     return str(Path(pyspark.__file__).parent)
 
 
 def settings() -> dict[str, str]:
-    """Tidemark's Spark settings, then the project's own, with this lake's paths filled in.
+    """Tidemark's Spark settings, overridden by the project's, with placeholders filled in.
 
-    The project's are in profiles/spark-defaults.conf, if it has one: they count for more.
+    The project's settings are in profiles/spark-defaults.conf, if that file exists.
     """
     filled = {
         "${lake}": str(paths.lake_dir()),
@@ -128,12 +128,12 @@ def settings() -> dict[str, str]:
 
 
 def get() -> SparkSession:
-    """The process's base session, started on first use, holding the lake's lock.
+    """The process's base session. The first call starts Spark and locks the lake.
 
-    A host that runs a session already (a Glue job, a notebook) keeps its own. On the target
-    `thrift` it is one over Spark Connect.
-    Raises SetupError without Java or jars, or when the remote Spark does not answer,
-    LakeBusyError while another process has the lake, ConfigError on the target `glue`.
+    If a host (a Glue job, a notebook) already runs a session, uses that one. On the target
+    `thrift`, connects over Spark Connect. Raises SetupError if Java or jars are missing or the
+    remote Spark does not respond, LakeBusyError if another process has the lake, and ConfigError
+    on the target `glue`.
     """
     targets.require_spark()
     with _one_thread:
@@ -146,20 +146,20 @@ def get() -> SparkSession:
 
 
 def fresh() -> SparkSession:
-    """A session with settings and temporary views of its own, on the same Spark as `get`."""
+    """A session with its own settings and temporary views, on the same Spark as `get`."""
     if is_remote():
         return _connected()
     spark = get().newSession()
-    # A host's Spark may have others.
+    # A host's Spark may have other settings.
     for name, value in (ESSENTIAL | _suited()).items():
         spark.conf.set(name, value)
     return spark
 
 
 def suited_to(size: int) -> dict[str, str]:
-    """The settings for a run that takes files of so many bytes; `fresh` sessions have them too.
+    """The settings for a run with new files of this size in bytes, also for `fresh` sessions.
 
-    If Java has not started yet, it does so as suits the run.
+    If Java has not started yet, its options also depend on the size.
     """
     _size_of_run[0] = size
     return _suited()
@@ -171,7 +171,7 @@ def _suited() -> dict[str, str]:
 
 @contextmanager
 def settings_during(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """While in here the session has these settings; then each has the value it had, or none."""
+    """Change settings of the session within the block, and restore them afterwards."""
     before = {name: spark.conf.get(name, None) for name in settings}
     try:
         for name, value in settings.items():
@@ -189,44 +189,44 @@ def _connected() -> SparkSession:
     url = connect_url()
     if not url:
         raise ConfigError(
-            f"There is no Spark Connect to work through: set {CONNECT_VARIABLE}, such as "
-            "sc://host:15002. Without it, dbt on this target only builds; see "
+            f"{CONNECT_VARIABLE} is not set. Set it to the URL of Spark Connect, such as "
+            "sc://host:15002. Without it, dbt on this target only builds. See "
             "docs/targets/thrift.md."
         )
     host, port = _host_and_port(url)
-    # The client itself would try for minutes.
+    # The client would retry for minutes.
     if not answers(host, port):
         raise SetupError(
-            f"Spark Connect does not answer at {host}:{port}: is it running? On this machine "
-            f"`tidemark thrift start` starts it; elsewhere {CONNECT_VARIABLE} says where it is."
+            f"Spark Connect does not respond at {host}:{port}. Start it (on this machine: "
+            f"tidemark thrift start), or set {CONNECT_VARIABLE} to its URL."
         )
     password = os.environ.get(PASSWORD_VARIABLE)
     if password and host == "localhost" and ";token=" not in url:
-        # PySpark's client reads a token from here, and sends it to localhost without TLS.
+        # PySpark's client sends the token to localhost without TLS.
         url = f"{url.rstrip('/')}/;token={quote(password, safe='')};use_ssl=false"
-    # Imported late: it asks for gRPC, which an embedded Spark does not need.
+    # Imported here because it needs gRPC, which embedded Spark does not.
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     try:
         spark: SparkSession = SparkSession.builder.remote(url).create()
-        # The client's own policy is to go on for ten minutes when the server is gone; this is a
-        # quarter of a minute. A statement that is sent again has the same id: it runs once.
+        # If the server is gone, the client retries for ten minutes by default, here for 15 seconds.
+        # A retried statement has the same id, so it runs only once.
         client: Any = spark.client  # type: ignore[operator]
         client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=5000)])
         for name, value in ESSENTIAL.items():
             spark.conf.set(name, value)
-        # Landing reads files in the server's Python workers, which need this package.
+        # The server's Python workers read files for landing, so they need this package.
         spark.addArtifacts(_package(), pyfile=True)
-    except Exception as error:  # PySpark's, or gRPC's own
+    except Exception as error:  # from PySpark or gRPC
         raise SetupError(
-            f"Spark Connect at {host}:{port} refuses the session: "
+            f"Spark Connect at {host}:{port} refused the session: "
             + re.sub(r"token=[^;\s]*", "token=***", readable(error))
         ) from error
     return spark
 
 
 def _host_and_port(url: str) -> tuple[str, int]:
-    """Of a Connect URL; it may have a token, so no error repeats it."""
+    """The host and port of a Connect URL. Errors do not show the URL, which may contain a token."""
     try:
         place = urlsplit(url)
         if place.scheme == "sc" and place.hostname:
@@ -234,13 +234,13 @@ def _host_and_port(url: str) -> tuple[str, int]:
     except ValueError:
         pass
     raise ConfigError(
-        f"{CONNECT_VARIABLE} must be like sc://host:15002, or sc://host:15002/;token=... with the "
-        "slash."
+        f"{CONNECT_VARIABLE} must have the form sc://host:15002, or sc://host:15002/;token=... "
+        "with the slash."
     )
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether something accepts connections there."""
+    """Whether something accepts connections at this address."""
     try:
         with socket.create_connection((host, port), timeout=5):
             return True
@@ -250,10 +250,10 @@ def answers(host: str, port: int) -> bool:
 
 @cache
 def _package() -> str:
-    """This package as a zip file, made once a process.
+    """This package as a zip file, created once per process.
 
-    Spark keeps files of all sessions in one folder and refuses two that differ under one name:
-    the same sources give the same bytes, and the name says which.
+    Spark keeps the files of all sessions in one folder and rejects different files with the same
+    name. So the name contains a digest of the bytes, which depend only on the sources.
     """
     source = Path(tidemark.__file__).parent
     content = io.BytesIO()
@@ -278,9 +278,9 @@ def _start() -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get("LC_ALL") in ("C", "POSIX"):
-        # Java would find no file whose name is not ASCII; Python takes this for UTF-8 anyway.
+        # Otherwise Java cannot find files with non-ASCII names. Python uses UTF-8 in any case.
         os.environ["LC_ALL"] = "C.UTF-8"
-    # PySpark prints each analysis error as a JSON line, beside the exception that carries it.
+    # PySpark prints each analysis error as a JSON line, in addition to the exception.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("tidemark").enableHiveSupport()
     for key, value in ({"spark.local.dir": _scratch()} | settings()).items():
@@ -302,32 +302,32 @@ def _for_run(java_options: str) -> str:
 
 
 def _scratch() -> str:
-    """A folder of this process for what Spark puts on disk meanwhile: in /tmp all could read it."""
+    """A private folder for Spark's temporary files. Everyone could read them in /tmp."""
     folder = tempfile.mkdtemp(prefix="tidemark-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def literal(text: str) -> str:
-    """A text as a literal of Spark SQL."""
+    """A text as a Spark SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def require_reachable(spark: SparkSession, what: str, place: str) -> None:
-    """Raise SetupError, one sentence, when a URI cannot be reached; nothing need be there yet."""
+    """Raise SetupError if a URI cannot be reached. Nothing needs to exist there yet."""
     try:
-        # A pattern is listed, and the answer to that says why; one to a look at a name does not.
+        # A pattern makes Spark list the location, and that error contains the cause.
         spark.read.format("binaryFile").options(**s3.ONE_TRY).load(f"{place}/_/*")
-    except Exception as error:  # each store has its own
+    except Exception as error:  # each store has its own types
         if "PATH_NOT_FOUND" not in str(error):
             why = s3.why(readable(error)) or readable(error)
             raise SetupError(f"The {what} {place} cannot be reached: {why}.") from error
 
 
 def create_table(spark: SparkSession, name: str, columns: str, clauses: str) -> None:
-    """Create an empty Delta table, also where a killed process left one without data.
+    """Create an empty Delta table, even if a killed process left a folder without data there.
 
-    That is what `remove_unborn_tables` does not move away. A folder with data is refused.
+    This handles folders that `remove_unborn_tables` does not move. Refuses a folder with data.
     """
     try:
         spark.sql(f"create table {name} ({columns}) using delta {clauses}")
@@ -335,7 +335,7 @@ def create_table(spark: SparkSession, name: str, columns: str, clauses: str) -> 
         place = re.search(r"associated location \('(.+?)'\) is not empty", str(error))
         if not place or _has_data(spark, place[1]):
             raise
-        # Delta only takes the place of what the catalog does not know with the result of a query.
+        # Delta replaces a table that is not in the catalog only with the result of a query.
         spark.sql(
             f"create or replace table {name} using delta {clauses} as select * from {{rows}}",
             rows=spark.createDataFrame([], columns),
@@ -344,7 +344,7 @@ def create_table(spark: SparkSession, name: str, columns: str, clauses: str) -> 
 
 def _has_data(spark: SparkSession, place: str) -> bool:
     try:
-        # The source passes over _delta_log.
+        # The source skips _delta_log.
         files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(place)
     except PySparkException as error:
         if "PATH_NOT_FOUND" in str(error):
@@ -354,17 +354,16 @@ def _has_data(spark: SparkSession, place: str) -> bool:
 
 
 def remove_unborn_tables(spark: SparkSession) -> None:
-    """Move away what a killed process left of tables that it was about to create.
+    """Move away the remains of tables that a killed process was creating.
 
-    Only in the lake's own folder: elsewhere the tables may be another lake's, and on an object
-    store nothing can be moved. `create_table` and dbt's `create or replace` get along with it.
+    Works only in the lake's own folder: elsewhere the tables may belong to another lake, and an
+    object store cannot move folders. There, `create_table` and dbt's `create or replace` cope.
 
-    Such a folder has no commit or the first one alone, no table of the catalog is there, and yet
-    Delta would refuse to create the table. It is kept in the lake's folder `left_behind`. A
-    folder with more commits stays: it is a table that the catalog has lost, as is every folder of
-    a schema that the catalog has lost.
+    Such a folder has at most one commit and no table in the catalog, but Delta would refuse to
+    create a table there. It is moved to the lake's folder `left_behind`. A folder with more commits
+    stays, since it is a table that the catalog has lost. So do all folders of a lost schema.
 
-    Tables that were in the catalog once are written down: the catalog is asked for others alone.
+    Tables that were found in the catalog are remembered, so that only others are looked up.
     """
     own = paths.lake_dir() / "warehouse"
     if paths.warehouse() != str(own):
@@ -379,7 +378,7 @@ def remove_unborn_tables(spark: SparkSession) -> None:
         if born.items() <= known_before.items():
             found |= born
             continue
-        # Folders of a schema that the catalog has lost stay.
+        # Keep the folders of a schema that the catalog has lost.
         if not spark.catalog.databaseExists(schema):
             continue
         known = {row.tableName for row in spark.sql(f"show tables in `{schema}`").collect()}
@@ -404,7 +403,7 @@ def _written_down(note: Path) -> dict[str, str]:
 
 
 def _birth(folder: Path) -> str:
-    """Other for a table that was created anew in this place, or in another metastore."""
+    """An identity that changes if the table is created again or belongs to another metastore."""
     first = folder / "_delta_log" / f"{0:020}.json"
     made = (first if first.exists() else folder).stat()
     metastore = paths.lake_dir() / "metastore"
@@ -413,7 +412,7 @@ def _birth(folder: Path) -> str:
 
 
 def _is_young(folder: Path) -> bool:
-    """Whether there is no commit but perhaps the first one; without reading a long log."""
+    """Whether there is at most one commit, without reading a long log."""
     log = folder / "_delta_log"
     if (log / f"{1:020}.json").exists() or (log / "_last_checkpoint").exists():
         return False
@@ -428,9 +427,9 @@ def _is_of_a_renamed_table(spark: SparkSession, schema: str, folder: Path) -> bo
 
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """What the JVM says on its standard error, now and later, belongs in a file.
+    """Redirect the standard error of the JVM to a file.
 
-    It inherits the file descriptor at its start. If it does not start, the file's end is shown.
+    The JVM inherits the file descriptor. If the JVM fails to start, prints the end of the file.
     """
     sys.stderr.flush()
     kept = os.dup(2)
@@ -451,9 +450,9 @@ def _stderr_to(log: Path) -> Iterator[None]:
 
 
 def readable(error: Exception) -> str:
-    """Spark's message without its Java stack and its query plan.
+    """Spark's message without the Java stack trace and the query plan.
 
-    Where it has the stack alone to say why ("Job aborted"), the innermost cause is kept.
+    Keeps the innermost cause if only the stack trace shows it ("Job aborted").
     """
     if isinstance(error, PySparkException):
         text, causes = str(error), list[Any]()
@@ -464,20 +463,20 @@ def readable(error: Exception) -> str:
 
 
 def readable_text(message: str) -> str:
-    """A message of Spark's without what only its developers need."""
+    """Spark's message without details for its developers."""
     for rest in ("\n\tat ", "\n\nJVM stacktrace", ";\n'"):
         message = message.split(rest)[0]
     missing = "DATA_SOURCE_NOT_FOUND|ClassNotFoundException|[Cc]atalog plugin class|PLUGIN_CLASS"
     if re.search(rf"({missing}).*\bdelta\b", message):
         return (
-            "This Spark has no Delta Lake: the jars of jars.lock belong on its class path "
-            "(spark.driver.extraClassPath and spark.executor.extraClassPath), see "
+            "This Spark has no Delta Lake. Add the jars of jars.lock to its class path "
+            "(spark.driver.extraClassPath and spark.executor.extraClassPath). See "
             f"docs/targets/thrift.md. ({message.strip()[:200]})"
         )
     if "Invalid method name" in message:
         return (
-            "The Hive metastore is of another version than the client in Spark: set "
-            "spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars, see "
+            "The Hive metastore and Spark's Hive client have different versions. Set "
+            "spark.sql.hive.metastore.version and spark.sql.hive.metastore.jars. See "
             f"docs/targets/thrift.md. ({message.strip()[:200]})"
         )
     return message.strip()

@@ -1,6 +1,7 @@
-"""What Python must know of Spark's two lines, 4.1 (the default) and 3.5: it is here alone.
+"""All differences in Python between the Spark versions 4.1 (the default) and 3.5.
 
-The installed PySpark decides: one virtual environment is one line. docs/targets/spark-3.5.md
+The installed PySpark decides. Each version has its own virtual environment. See
+docs/targets/spark-3.5.md.
 """
 
 from functools import cache
@@ -17,44 +18,44 @@ if TYPE_CHECKING:
 
 @cache
 def name() -> str:
-    """The line of the installed PySpark: "4.1" or "3.5"."""
-    # Not by importing it, which takes a second.
+    """The version of the installed PySpark: "4.1" or "3.5"."""
+    # Importing PySpark would take a second.
     return "3.5" if version("pyspark").startswith("3.") else "4.1"
 
 
 def lock_folder() -> Path:
-    """The folder that holds this line's lock files of jars."""
+    """The folder with the jar lock files of this version."""
     return Path(__file__).parent / "locks" / name()
 
 
 def lake_folder() -> str:
-    """The lake's name where TIDEMARK_LAKE gives none."""
+    """The lake's default folder name."""
     return ".tidemark" if name() == "4.1" else f".tidemark-spark{name()}"
 
 
 def claim(lake: Path) -> None:
-    """Make the lake this line's; raises SetupError when it is the other's.
+    """Mark the lake as created by this Spark version. Raises SetupError if another one created it.
 
-    Spark 3.5's Derby refuses a metastore of Spark 4.1's, in three pages of Java. Spark 4.1 would
-    open one of Spark 3.5's, and write what that cannot read.
+    Spark 3.5's Derby rejects a metastore of Spark 4.1 with a long stack trace. Spark 4.1 opens one
+    of Spark 3.5, but then writes data that Spark 3.5 cannot read.
     """
     note = lake / "spark_line"
     if note.exists():
         owner = note.read_text().strip()
     else:
-        # Lakes had no such note before there was a second line.
+        # Old lakes, before Spark 3.5 was supported, have no such file.
         owner = "4.1" if (lake / "metastore").exists() else name()
     if owner != name():
         raise SetupError(
-            f"The lake {lake} was made by Spark {owner}, and this is Spark {name()}. "
-            "Name another folder in TIDEMARK_LAKE."
+            f"The lake {lake} was created by Spark {owner}, but this is Spark {name()}. "
+            "Set TIDEMARK_LAKE to another folder."
         )
     if not note.exists():
         note.write_text(name() + "\n")
 
 
 def to_arrow(frame: "DataFrame", schema: "pa.Schema") -> "pa.Table":
-    """The rows of a DataFrame, as Arrow columns of these types."""
+    """The rows of a DataFrame as an Arrow table with this schema."""
     import pyarrow as pa
 
     if name() == "4.1":

@@ -8,14 +8,14 @@ import org.apache.thrift.protocol.TBinaryProtocol;
 import org.apache.thrift.server.TThreadPoolServer;
 import org.apache.thrift.transport.TServerSocket;
 
-/** Hive's metastore on loopback alone: its own main method binds every interface. */
+/** Hive's metastore, only on loopback. Its own main method binds all interfaces. */
 public class MetastoreServer {
-  /** The argument is the port; HiveConf takes its settings from system properties. */
+  /** The argument is the port. HiveConf reads its settings from system properties. */
   public static void main(String[] arguments) throws Exception {
     HiveConf settings = new HiveConf();
     ThriftHiveMetastore.Iface metastore =
         HiveMetaStore.newRetryingHMSHandler("metastore", settings, true);
-    // Asked once, so that a metastore which cannot open its database ends here, with the reason.
+    // Fail here, with the reason, if the metastore cannot open its database.
     metastore.get_all_databases();
     int port = Integer.parseInt(arguments[0]);
     InetSocketAddress address = new InetSocketAddress(InetAddress.getLoopbackAddress(), port);

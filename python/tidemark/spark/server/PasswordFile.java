@@ -9,11 +9,11 @@ import javax.security.sasl.AuthenticationException;
 import org.apache.hive.service.auth.PasswdAuthenticationProvider;
 
 /**
- * Lets one user in, by the file that the system property tidemark.password names: user, salt and
- * key of PBKDF2 (HMAC-SHA256), a line each, the last two in base64.
+ * Authenticates one user with the file in the system property tidemark.password. Its lines are the
+ * user, and the salt and key of PBKDF2 (HMAC-SHA256) in base64.
  */
 public class PasswordFile implements PasswdAuthenticationProvider {
-  // As in tidemark/server/__init__.py.
+  // The same as in tidemark/spark/server/__init__.py.
   private static final int ROUNDS = 100000;
 
   public void Authenticate(String user, String password) throws AuthenticationException {

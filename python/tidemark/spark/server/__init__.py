@@ -1,9 +1,9 @@
-"""`tidemark thrift`: a Spark Thrift Server with Spark Connect over this lake, on this machine.
+"""`tidemark thrift`: a Spark Thrift Server with Spark Connect for this lake, on this machine.
 
-Two processes, both on loopback: Hive's metastore, which holds the lake's lock, and one Spark
-that answers Thrift (SQL, for dbt and BI tools) and Connect (DataFrames, for landing and Python
-models). All of it is in PySpark's own jars; the three Java sources beside this file are compiled
-at the start by the Janino that Spark brings.
+It runs two processes on loopback: Hive's metastore, which holds the lake's lock, and a Spark that
+serves Thrift (SQL, for dbt and BI tools) and Connect (DataFrames, for landing and Python models).
+All of it comes from PySpark's jars. Janino, which is part of Spark, compiles the three Java files
+in this folder at the start.
 """
 
 import base64
@@ -28,13 +28,13 @@ from tidemark.spark import jars, lock, session, spark_line
 USER_VARIABLE = "TIDEMARK_THRIFT_USER"
 DEFAULT_USER = "tidemark"
 _HERE = Path(__file__).parent
-_ROUNDS = 100_000  # as in PasswordFile.java
+_ROUNDS = 100_000  # the same as in PasswordFile.java
 _START_SECONDS = 180
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Where the three services listen, on loopback."""
+    """The ports of the three services, on loopback."""
 
     thrift: int = 10000
     connect: int = 15002
@@ -43,43 +43,43 @@ class Ports:
 
 @dataclass(frozen=True)
 class Server:
-    """What `start` has started, as the lake's file `server/server.json` has it."""
+    """A started server, as stored in the lake's file `server/server.json`."""
 
     ports: Ports
     processes: Mapping[str, int]
 
     @property
     def dead(self) -> list[str]:
-        """The names of its processes that are gone."""
+        """The names of its processes that no longer run."""
         return [name for name, process in self.processes.items() if not _is_ours(process)]
 
 
 def start(
     ports: Ports, master: str = "", *, say: Callable[[str], None] = print, more: Sequence[str] = ()
 ) -> Server:
-    """Start both processes and wait until they answer; a server that runs already is given back.
+    """Start both processes and wait until they respond. Returns a server that already runs.
 
-    `master` is Spark's (default: the one of spark-defaults.conf), `more` are further settings of
-    Spark, as key=value. The password comes from DBT_ENV_SECRET_TIDEMARK_PASSWORD.
-    Raises ConfigError without a password, LakeBusyError while another process has the lake,
-    SetupError when a port is taken or a process does not come up, with the end of its log.
+    `master` is Spark's master (default: from spark-defaults.conf). `more` has additional Spark
+    settings, as key=value. The password comes from DBT_ENV_SECRET_TIDEMARK_PASSWORD. Raises
+    ConfigError without a password, LakeBusyError if another process has the lake, and SetupError,
+    with the end of the log, if a port is in use or a process does not start.
     """
     there = running()
     if there and not there.dead:
-        say(f"It is running already. {_addresses(there.ports)}")
+        say(f"The server is already running. {_addresses(there.ports)}")
         return there
     if there:
         stop(say=say)
     if spark_line.name() != "4.1":
         raise SetupError(
-            f"PySpark {spark_line.name()} lacks Spark Connect's server: start yours, or use the "
-            "environment of Spark 4.1."
+            f"PySpark {spark_line.name()} does not include Spark Connect's server. Start your own "
+            "server, or use the environment of Spark 4.1."
         )
     password = os.environ.get(session.PASSWORD_VARIABLE)
     if not password:
         raise ConfigError(
-            f"The server lets nobody in without a password: set {session.PASSWORD_VARIABLE}, here "
-            "and where dbt runs."
+            f"The server requires a password. Set {session.PASSWORD_VARIABLE}, both here and where "
+            "dbt runs."
         )
     jars.require_java()
     class_path = [
@@ -93,7 +93,7 @@ def start(
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
     _write_password(folder / "password", password)
-    say("Starting the metastore and Spark: about half a minute.")
+    say("Starting the metastore and Spark (about half a minute)")
     server = Server(ports, {})
     try:
         metastore = _metastore_command(ports.metastore)
@@ -114,7 +114,7 @@ def start(
 
 
 def stop(*, say: Callable[[str], None] = print) -> None:
-    """End what `start` has started."""
+    """Stop the server."""
     server = running()
     if server is None:
         say("No server is running on this lake.")
@@ -125,15 +125,15 @@ def stop(*, say: Callable[[str], None] = print) -> None:
 
 
 def status(*, say: Callable[[str], None] = print) -> bool:
-    """Say whether the server runs, and where; gives whether it does."""
+    """Report whether the server runs, and where. Returns whether it runs."""
     server = running()
     if server is None:
         say("No server is running on this lake.")
         return False
     if server.dead:
         say(
-            f"The server's process {' and '.join(server.dead)} is gone; {_folder()} has its log. "
-            "`tidemark thrift start` starts it anew."
+            f"The server's process {' and '.join(server.dead)} has ended. Its log is in "
+            f"{_folder()}. To restart it: tidemark thrift start"
         )
         return False
     say(f"The server is running. {_addresses(server.ports)}")
@@ -141,7 +141,7 @@ def status(*, say: Callable[[str], None] = print) -> bool:
 
 
 def running() -> Server | None:
-    """What `start` has started on this lake and `stop` has not ended."""
+    """The server that was started on this lake and not stopped, or None."""
     if not _state().exists():
         return None
     kept = json.loads(_state().read_text())
@@ -149,7 +149,7 @@ def running() -> Server | None:
 
 
 def is_connected() -> bool:
-    """Whether the target's Spark is the server that runs on this lake."""
+    """Whether the target connects to the server of this lake."""
     server = running()
     ours = f"sc://localhost:{server.ports.connect}" if server and not server.dead else ""
     return bool(ours) and session.connect_url().rstrip("/") == ours
@@ -185,13 +185,13 @@ def _metastore_command(port: int) -> list[str]:
     settings = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={lake}/metastore;create=true",
         "datanucleus.schema.autoCreateAll": "true",
-        # It would refuse a database without a version, such as an embedded Spark makes.
+        # Otherwise Hive rejects a database without a version, such as embedded Spark creates.
         "hive.metastore.schema.verification": "false",
         "hive.metastore.warehouse.dir": paths.warehouse(),
-        # As in spark-defaults.conf, where an embedded metastore reads them.
+        # The same as in spark-defaults.conf, for the embedded metastore.
         "hive.stats.autogather": "false",
         "hive.metastore.disallow.incompatible.col.type.changes": "false",
-        # Without it Hive asks for a jar that PySpark does not have.
+        # Otherwise Hive needs a jar that PySpark does not include.
         "hive.async.log.enabled": "false",
         "derby.system.home": str(lake),
         "derby.stream.error.file": f"{lake}/derby.log",
@@ -231,11 +231,11 @@ def _spark_command(
         "hive.server2.thrift.port": str(ports.thrift),
         "hive.server2.authentication": "CUSTOM",
         "hive.server2.custom.authentication.class": "PasswordFile",
-        # Statements run as who started the server, whoever asks.
+        # Statements run as the user who started the server.
         "hive.server2.enable.doAs": "false",
     }
     command = [f"{session.spark_home()}/bin/spark-submit"]
-    # An empty file: the defaults of another Spark on this machine are not ours.
+    # An empty file, so that the defaults of another Spark on this machine do not apply.
     (password.parent / "spark-defaults.conf").touch()
     command += ["--properties-file", str(password.parent / "spark-defaults.conf")]
     command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
@@ -247,7 +247,7 @@ def _spark_command(
 def _with(
     server: Server, name: str, command: Sequence[str], secret: Mapping[str, str], lock_file: int
 ) -> Server:
-    """The server with one more process; it is written down at once, so that `stop` knows it."""
+    """Start one more process, and store it at once so that `stop` finds it."""
     process = _spawn(command, _folder() / f"{name}.log", secret, lock_file)
     server = Server(server.ports, {**server.processes, name: process})
     _state().write_text(json.dumps(asdict(server)))
@@ -255,7 +255,7 @@ def _with(
 
 
 def _spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int) -> int:
-    """Start a process that outlives this one; secrets go by its environment."""
+    """Start a process that outlives this one. Secrets are passed in its environment."""
     environment = {
         **{name: value for name, value in os.environ.items() if name != session.PASSWORD_VARIABLE},
         "SPARK_HOME": session.spark_home(),
@@ -274,7 +274,7 @@ def _spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_fi
             stdout=output,
             stderr=output,
             start_new_session=True,
-            # Its copy of the lock's file keeps the lock for as long as it lives.
+            # The inherited file descriptor keeps the lock while the process runs.
             pass_fds=[lock_file],
         ).pid
 
@@ -282,7 +282,7 @@ def _spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_fi
 def _require_free(name: str, port: int) -> None:
     if session.answers("localhost", port):
         option = "--port" if name == "thrift" else f"--{name}-port"
-        raise SetupError(f"Port {port} is taken by another program: choose one with {option}.")
+        raise SetupError(f"Port {port} is in use by another program. Set another with {option}.")
 
 
 def _wait(process: int, port: int, log: Path) -> None:
@@ -292,7 +292,7 @@ def _wait(process: int, port: int, log: Path) -> None:
             lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
             causes = [line for line in lines if line.startswith("Caused by")]
             raise SetupError(
-                f"The server did not come up; {log} says:\n"
+                f"The server did not start. The end of {log}:\n"
                 + "\n".join([*lines[-5:], *causes[-1:]])
             )
         time.sleep(0.2)
@@ -300,12 +300,12 @@ def _wait(process: int, port: int, log: Path) -> None:
     if version:
         raise SetupError(
             f"The lake's metastore, {paths.lake_dir()}/metastore, has the schema of Hive "
-            f"{version[1]}, and this Spark brings Hive {version[2]}: use the Spark that made it."
+            f"{version[1]}, but this Spark has Hive {version[2]}. Use the Spark that created it."
         )
 
 
 def _lives(process: int) -> bool:
-    # A child of this very process that has ended is a zombie until it is asked for.
+    # An ended child of this process is a zombie until waited for.
     with suppress(ChildProcessError):
         os.waitpid(process, os.WNOHANG)
     try:
@@ -316,7 +316,7 @@ def _lives(process: int) -> bool:
 
 
 def _is_ours(process: int) -> bool:
-    """Whether a process of this number lives, and is this lake's server by its command line."""
+    """Whether this process runs and, by its command line, belongs to this lake's server."""
     if not _lives(process):
         return False
     told = Path(f"/proc/{process}/cmdline")
@@ -332,7 +332,7 @@ def _is_ours(process: int) -> bool:
 
 
 def _end(processes: Mapping[str, int]) -> None:
-    """Spark first: it asks the metastore until its end."""
+    """End the processes. Spark first, because it uses the metastore until its end."""
     for process in reversed(list(processes.values())):
         until = time.monotonic() + 20
         with suppress(ProcessLookupError):
