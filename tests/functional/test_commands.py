@@ -72,7 +72,7 @@ def test_any_csv_becomes_tables_in_a_minute(
     assert tidemark(project, "run") == 0
     assert "Nothing to build: every table has its newest load." in capfd.readouterr().out
     assert tidemark(project, "add", "club.people", "--key", "id") == 1
-    assert "exists already: nothing was written" in capfd.readouterr().err
+    assert "already exists. Nothing was written" in capfd.readouterr().err
 
 
 def test_a_table_prints_null_and_true_as_words(
@@ -104,7 +104,7 @@ def test_what_is_missing_is_said_in_a_sentence(
     project.landing.rmdir()
     assert tidemark(project, "run") == 1
     error = capfd.readouterr().err
-    assert f"The landing folder {project.landing} does not exist: create it" in error
+    assert f"The landing folder {project.landing} does not exist. Create it" in error
 
 
 def test_a_declaration_that_cannot_be_is_refused_by_run_and_by_dbt(

@@ -91,8 +91,8 @@ def test_a_whole_database_from_files_to_tables(
         "tickets.sporting_event_tickets  dms             1          2  sporting_event_ticket_id",
         "",
         "Wrote models/staging/tickets/_tickets__sources.yml",
-        "These are switched off until a person decides; see TODO in the YAML:",
-        "  tickets.mlb_data: name the key",
+        "These tables are disabled until you resolve the TODO in the YAML:",
+        "  tickets.mlb_data: set the key",
         "Next: check columns and types in the YAML, then: tidemark add tickets; tidemark run",
     ]
     written = tidemark("add", "tickets")

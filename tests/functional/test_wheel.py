@@ -53,7 +53,7 @@ def test_a_new_project_from_nothing(wheel: Environment, tmp_path: Path) -> None:
 
     again = wheel.run("tidemark", "init", "club", cwd=tmp_path)
     assert again.returncode == 1
-    assert "To add Tidemark to that project: tidemark init --into club" in again.stdout
+    assert "To add Tidemark to this project, run: tidemark init --into club" in again.stdout
 
 
 def test_an_example_parses_in_a_new_project(wheel: Environment, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_an_example_parses_in_a_new_project(wheel: Environment, tmp_path: Path) 
     assert (trial / "examples" / "crm" / "tour.yml").exists()
     wheel.must("dbt", "--quiet", "parse", cwd=trial)
     unknown = wheel.run("tidemark", "init", "other", "--example", "none", cwd=tmp_path)
-    assert "There is no example none: use one of bistro, crm" in unknown.stdout
+    assert "There is no example none. Use one of bistro, crm" in unknown.stdout
     assert not (tmp_path / "other").exists()
 
 
@@ -77,7 +77,7 @@ def test_tidemark_in_a_project_that_exists(wheel: Environment, tmp_path: Path) -
     assert "Nothing was written. To write these changes, add --yes." in asked.stdout
     assert before == {file: file.read_text() for file in jaffle.rglob("*") if file.is_file()}
     told = wheel.must("tidemark", "init", "--into", ".", "--yes", cwd=jaffle)
-    assert "Tidemark works on the target dev" in told
+    assert "Tidemark works with the target dev" in told
     # Lines were added, and a list has more entries: whatever else stood there stands there.
     lines = (jaffle / "dbt_project.yml").read_text().splitlines()
     theirs = before[jaffle / "dbt_project.yml"].splitlines()

@@ -201,7 +201,7 @@ def test_a_key_is_told_by_its_name_and_its_values(
     landing.parquet(f"shop/{table}/LOAD00000001.parquet", rows, *fields)
     found = landing.table()
     assert found.key == key
-    assert found.todos == ([] if key else ["name the key"])
+    assert found.todos == ([] if key else ["set the key"])
 
 
 def test_all_loads_count_for_the_key_and_no_change_may_lack_it(landing: Landing) -> None:
@@ -301,8 +301,8 @@ def test_columns_without_names_are_counted(landing: Landing) -> None:
         "column_3": "decimal(18,2)",
     }
     assert table.todos == [
-        "its files have no header: give the 3 columns their names and types, in this order",
-        "name the key",
+        "its files have no header: set names and types of the 3 columns, in this order",
+        "set the key",
     ]
 
 
@@ -311,7 +311,7 @@ def test_one_slip_among_numbers_is_pointed_out(landing: Landing) -> None:
     landing.land("s/t/t.csv", f"id,worth\n{numbers}20,1.6 million\n")
     table = landing.table()
     assert table.columns == {"id": "bigint", "worth": "string"}
-    assert table.hints == ["worth is a string for 1.6 million; the rest are numbers"]
+    assert table.hints == ["worth is a string because of 1.6 million; the rest are numbers"]
 
 
 def test_transaction_files_belong_to_the_tables_that_they_name(landing: Landing) -> None:
@@ -385,7 +385,7 @@ def test_flattened_records_without_a_place_are_ordered_by_their_offset(landing: 
     landing.land("s/pg.s.b/pg.s.b-0-100", record)
     found = landing.tables()
     assert found["s.a"].settings == {"field_prefix": "cdc_"}
-    assert "do not say their place" in found["s.a"].todos[0]
+    assert "have no position" in found["s.a"].todos[0]
     assert found["pg_s.b"].settings == {"field_prefix": "cdc_", "sequence": "offset"}
     assert found["pg_s.b"].todos == []
 
@@ -435,8 +435,8 @@ def test_messages_without_rows_are_no_table(landing: Landing) -> None:
     landing.land("k/heartbeat/h+0+0.json", '{"ts_ms": 1}')
     landing.land("k/dms/x.json", '{"data": {"id": 1}, "metadata": {"record-type": "data"}}')
     reasons = landing.left()
-    assert reasons["k/heartbeat"].startswith("its messages tell of no rows")
-    assert reasons["k/dms"] == "it is AWS DMS's JSON for Kinesis or Kafka, which is not read"
+    assert reasons["k/heartbeat"].startswith("its messages contain no rows")
+    assert reasons["k/dms"] == "it is AWS DMS's JSON for Kinesis or Kafka, which is not supported"
 
 
 # --- extracts -------------------------------------------------------------------------------------
@@ -514,8 +514,8 @@ def test_documents_are_flattened_as_landing_does(landing: Landing) -> None:
         ),
         (["a_2024-01-30.csv", "b_2024-01-30.csv"], {"time_in_name": "%Y-%m-%d"}, "same time"),
         (["t.csv", "u.csv"], {}, None),
-        (["part-00000.csv", "part-00001.csv"], {}, "looks like a part"),
-        (["region=eu/t.csv", "region=us/t.csv"], {}, "looks like a part"),
+        (["part-00000.csv", "part-00001.csv"], {}, "looks like part"),
+        (["region=eu/t.csv", "region=us/t.csv"], {}, "looks like part"),
     ],
 )
 def test_the_time_of_an_extract_stands_in_its_path(
@@ -538,10 +538,10 @@ def test_what_could_delete_rows_by_mistake_needs_a_person(landing: Landing) -> N
     landing.land("s/latin/a.csv", "id,name\n1,Väster\n".encode("latin-1"))
     landing.land("s/nameless/a.csv", "1,Ann\n2,Bob\n")
     todos = {name: table.todos[0] for name, table in landing.tables().items()}
-    assert "say status_column: rec_source_status" in todos["s.changes_only"]
-    assert "are they of several tables?" in todos["s.two_tables"]
+    assert "set status_column: rec_source_status" in todos["s.changes_only"]
+    assert "they may belong to several tables" in todos["s.two_tables"]
     assert "not UTF-8" in todos["s.latin"]
-    assert "no header: give the 2 columns" in todos["s.nameless"]
+    assert "no header: set names and types of the 2 columns" in todos["s.nameless"]
 
 
 def test_names_that_cannot_be_columns_are_left_to_landing(landing: Landing) -> None:
@@ -550,7 +550,7 @@ def test_names_that_cannot_be_columns_are_left_to_landing(landing: Landing) -> N
     tables = landing.tables()
     assert tables["s.t"].columns == {"id": "bigint", "order_id": "bigint"}
     assert tables["s.t"].hints == [
-        "ID, 2024, valid_from: no name that can be declared; landing adds it under another"
+        "ID, 2024, valid_from: cannot be declared under this name; landing adds it under another"
     ]
     assert tables["s.u"].columns == {"id": "bigint"}
 
@@ -668,7 +668,7 @@ def test_what_a_person_must_decide_switches_a_table_off(landing: Landing) -> Non
     (file,) = added.written
     assert file == landing.project / "models/staging/s/_s__sources.yml"
     text = file.read_text()
-    assert "          # TODO: name the key, then take out enabled: false\n" in text
+    assert "          # TODO: set the key, then remove enabled: false\n" in text
     off, on = yaml.safe_load(text)["sources"][0]["tables"]
     assert off["config"]["enabled"] is False
     assert off["config"]["meta"]["feed"]["key"] == []
@@ -680,8 +680,8 @@ def test_what_a_person_must_decide_switches_a_table_off(landing: Landing) -> Non
         "s.u      extract         1          2  id",
         "",
         "Wrote models/staging/s/_s__sources.yml",
-        "These are switched off until a person decides; see TODO in the YAML:",
-        "  s.t: name the key",
+        "These tables are disabled until you resolve the TODO in the YAML:",
+        "  s.t: set the key",
         "Next: check columns and types in the YAML, then: tidemark add s; tidemark run",
     ]
 
@@ -701,7 +701,7 @@ def test_what_is_declared_stays_and_new_tables_come_behind_it(landing: Landing) 
     assert file.read_text().startswith(mine)
     assert [table.name for table, _ in added.tables] == ["s.u"]
     assert add.told(landing.project, added)[3] == (
-        "s/t is of s.t, which models/staging/s/_s__sources.yml declares: left as it is"
+        "s/t belongs to s.t, already declared in models/staging/s/_s__sources.yml: unchanged"
     )
     again = add.discovered(landing.project, landing.root)
     assert (again.tables, again.written) == ([], [])
@@ -755,8 +755,8 @@ def test_models_are_written_for_declared_tables(landing: Landing) -> None:
     assert names == ["stg_s__u", "cur_s__u", "hist_s__u"]
     assert add.write_models(landing.project, ["s"]) == []
     for name, message in {
-        "s.t": "stg_s__t.sql exists already: nothing was written",
-        "s.off": "s.off is switched off in models/staging/s/_s__sources.yml",
+        "s.t": "stg_s__t.sql already exists. Nothing was written",
+        "s.off": "s.off is disabled in models/staging/s/_s__sources.yml",
         "s.x": "s.x is not declared",
         "x": "x is not declared",
     }.items():
@@ -782,9 +782,9 @@ def test_a_table_that_is_added_by_hand_is_sampled_alike(landing: Landing) -> Non
     given = {"key": "a", "columns": "a int, b decimal(9, 2)"}
     assert add.sampled(landing.root, "s", "t", given).columns == {"a": "int", "b": "decimal(9, 2)"}
     for given, message in (
-        ({"key": "id"}, "There are no files below .*/s/t: put one there"),
-        ({"path": "x/y"}, "Name the key of s.t"),
-        ({"key": "a", "columns": "a"}, "give name and type of each"),
+        ({"key": "id"}, "There are no files below .*/s/t. Put one there"),
+        ({"path": "x/y"}, "Set the key of s.t"),
+        ({"key": "a", "columns": "a"}, "must have a name and a type each"),
         ({"key": "a", "path": "../project"}, "below the landing folder"),
     ):
         with pytest.raises(ConfigError, match=message):

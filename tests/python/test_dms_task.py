@@ -201,11 +201,11 @@ def test_a_rule_of_an_unknown_kind_is_named() -> None:
         transform("schema", "define-primary-key"),
     ]
     found = dms_hints.of(task(*rules), "s", "t")
-    assert [hint for hint in found if "not known here" in hint] == [
-        "rule 2 (data-masking-hash-mask) is of a kind that is not known here: see what it changes",
-        "rule 9 (post-processing) is of a kind that is not known here: see what it changes",
-        "rule 1 (maybe) is of a kind that is not known here: see what it changes",
-        "rule 2 (define-primary-key) is of a kind that is not known here: see what it changes",
+    assert [hint for hint in found if "not known to Tidemark" in hint] == [
+        "rule 2 (data-masking-hash-mask) is not known to Tidemark: check what it changes",
+        "rule 9 (post-processing) is not known to Tidemark: check what it changes",
+        "rule 1 (maybe) is not known to Tidemark: check what it changes",
+        "rule 2 (define-primary-key) is not known to Tidemark: check what it changes",
     ]
     known = [
         transform("column", "change-data-type", where="%.%.x"),
@@ -279,20 +279,20 @@ def test_what_makes_it_inexact_is_said_with_its_cost() -> None:
     )
     assert costs(best) == ""
     for target, words in {
-        ("DataFormat", "parquet"): "history is dated by the time of the files",
-        ("AddColumnName", False): "columns go by their place",
+        ("DataFormat", "parquet"): "history has the times of the files",
+        ("AddColumnName", False): "columns are matched by position",
         ("CdcInsertsOnly", True): "updates and deletes never arrive",
         ("CdcInsertsAndUpdates", True): "deletes never arrive",
-        ("Rfc4180", False): "a text with a delimiter or a line end in it breaks its row",
-        ("CsvNullValue", ""): "cannot be told from NULL",
+        ("Rfc4180", False): "a text that contains a delimiter or a line end breaks its row",
+        ("CsvNullValue", ""): "an empty text becomes NULL",
         ("AddTrailingPaddingCharacter", True): "padded",
         ("IncludeOpForFullLoad", False): "never rename them",
     }.items():
         name, value = target
         assert words in costs(task(**{name: value})), name
-    assert "ordered by their file's time and their place" in costs(task())
+    assert "ordered only by their file's time and their position" in costs(task())
     zone = {"DatePartitionEnabled": True, "DatePartitionTimezone": "Europe/Berlin"}
-    assert "an hour that comes twice" in costs(task(**zone))
+    assert "an hour that occurs twice" in costs(task(**zone))
     filters = include("s", "t", filters=[{"column-name": "x"}])
     assert "has filters" in costs(task(filters))
 
@@ -301,20 +301,20 @@ def test_what_makes_it_inexact_is_said_with_its_cost() -> None:
 
     metadata = {"SupportLobs": True, "LimitedSizeLobMode": True, "LobMaxSize": 32}
     for section, words in (
-        ({"TargetMetadata": metadata}, "cut at 32 KB (LobMaxSize), without a mark"),
+        ({"TargetMetadata": metadata}, "truncated at 32 KB (LobMaxSize) without a warning"),
         ({"TargetMetadata": {"SupportLobs": False}}, "LOBs are off"),
         ({"TargetMetadata": {"BatchApplyEnabled": True}}, "changes may be lost"),
         ({"FullLoadSettings": {"TargetTablePrepMode": "DO_NOTHING"}}, "a shorter reload leaves"),
         (
             {"ChangeProcessingDdlHandlingPolicy": {"HandleSourceTableTruncated": True}},
-            "a truncate deletes the files and is told nowhere",
+            "a truncate only deletes files",
         ),
     ):
         assert words in of(settings=section)
     assert "REPLICA IDENTITY FULL, or ignore_null_updates" in of(engine="aurora-postgresql")
     assert "SUPPLEMENTAL LOG DATA (ALL) COLUMNS" in of(engine="oracle")
     assert "binlog_row_image" in of(engine="mysql")
-    assert "no change ever arrives" in of(migration="full-load")
+    assert "changes never arrive, only reloads" in of(migration="full-load")
     assert "a row that does not change never arrives" in of(migration="cdc")
 
 
@@ -385,8 +385,8 @@ def test_a_task_and_samples_of_its_files_declare_its_tables_wholly(
         "columns": {"seq": "string"},
     }
     assert (
-        "  shop.empty: no files yet: list its columns with their types besides those that the "
-        "rules name; name the key"
+        "  shop.empty: no files yet: list its columns with their types in addition to those in "
+        "the rules; set the key"
     ) in told
     postgres = next(line for line in told if "REPLICA IDENTITY" in line)
     assert not postgres.endswith(")")
@@ -441,7 +441,7 @@ def test_files_that_are_not_as_the_task_says_switch_a_table_off(
     for name, content in files.items():
         place.land(f"s/t/{name}", content)
     told = place.of_files([include("s", "t"), key("id")], **settings)
-    words = f"the task says that its files have {missing}, which not all of them show"
+    words = f"by the task's settings its files have {missing}, but some do not"
     assert words in "\n".join(told)
     assert not place.tables("s")["t"]["enabled"]
 
@@ -462,7 +462,7 @@ def test_without_op_for_loads_aws_is_of_two_minds(place: Place) -> None:
     assert found["seen"]["op_in_changes"] is False
     assert "op_in_changes" not in found["other"]
     assert len(found["other"]["columns"]) == 2
-    assert "AWS's words differ on whether change files have Op" in re.sub(
+    assert "AWS's documentation is ambiguous on Op in change files" in re.sub(
         r"\s+#?\s*", " ", place.text("s")
     )
     place.of_files([include("named", "t")], **settings, AddColumnName=True)
@@ -480,14 +480,14 @@ def test_without_aws_the_folders_tell_what_wildcards_mean(place: Place) -> None:
     endpoint = place.write("endpoint.json", {"S3Settings": BUCKET})
     files = ("--table-mappings", mappings, "--endpoint-settings", endpoint)
     refused = place.refused("discover", *files)
-    assert "have wildcards, and nothing says which tables there are: start the" in refused
+    assert "have wildcards, so they do not list its tables. Start the" in refused
     for folder in ("src_shop/ORDERS", "src_shop/XTRA", "src_shop/small", "other/ORDERS"):
         place.land(f"{folder}/LOAD00000001.csv", "1\n")
     told = place.discover(*files)
-    why = "no table that the rules take would stand there"
-    assert [line for line in told if line.startswith("Left: ")] == [
-        f"Left: src_shop/XTRA: {why}",
-        f"Left: src_shop/small: {why}",
+    why = "no table that the rules select has this folder"
+    assert [line for line in told if line.startswith("Skipped ")] == [
+        f"Skipped src_shop/XTRA: {why}",
+        f"Skipped src_shop/small: {why}",
     ]
     assert {name: table["path"] for name, table in place.tables("src_shop").items()} == {
         "orders": "src_shop/ORDERS"
@@ -514,15 +514,16 @@ def test_names_from_aws_are_only_data(place: Place) -> None:
         key("{{ x }}", where="s.fine"),
     ]
     told = place.of_files(rules, AddColumnName=True)
-    assert sum(line.startswith("Left: ") for line in told) == 3
-    assert "Left: s/{{ env_var('HOME') }}: its name holds {{, {% or {#, which dbt takes" in str(
-        told
+    assert sum(line.startswith("Skipped ") for line in told) == 3
+    assert (
+        "Skipped s/{{ env_var('HOME') }}: its name contains {{, {% or {#, which dbt reads"
+        in str(told)
     )
-    assert "Left: ...t: its name is none of a folder: rename it by a rule" in told
+    assert "Skipped ...t: its name cannot be a folder: rename it with a rule" in told
     assert list(place.tables("s")) == ["fine"]
     assert place.tables("s")["fine"]["columns"] == {}
     told = place.of_files([include("z", "t")], TimestampColumnName="{{ x }}")
-    assert told[0].startswith("Left: z/t: its name holds")
+    assert told[0].startswith("Skipped z/t: its name holds")
 
 
 def test_two_rules_for_one_name_are_a_doubt(place: Place) -> None:
@@ -555,12 +556,12 @@ def test_tables_that_cannot_be_are_left_with_the_reason(place: Place, aws: AwsSe
     known = [counted("s", name) for name in ("a", "b", "c")] + [counted("t", "other")]
     dms_tasks.create(aws, "left", rules, BUCKET, statistics=known)
     told = place.discover("--dms-task", "left")
-    why = "the rules put it into s/one, where another table is, which AWS DMS does not support"
-    assert [line for line in told if line.startswith("Left: ")] == [
-        "Left: s.absent: a rule names it, but the task's statistics lack it",
-        "Left: t.other: the task's statistics have it, but no rule here selects it",
-        f"Left: s.b: {why}",
-        f"Left: s.c: {why}",
+    why = "the rules put it into s/one, the folder of another table, which AWS DMS does not support"
+    assert [line for line in told if line.startswith("Skipped ")] == [
+        "Skipped s.absent: a rule names it, but the task's statistics lack it",
+        "Skipped t.other: the task's statistics have it, but no rule here selects it",
+        f"Skipped s.b: {why}",
+        f"Skipped s.c: {why}",
     ]
     assert list(place.tables("s")) == ["one"]
 
@@ -626,7 +627,7 @@ def test_what_aws_does_not_have_is_said_in_a_sentence(place: Place, aws: AwsServ
         "only tasks that write to S3."
     )
     dms_tasks.create(aws, "new", [include("s", "%")], BUCKET)
-    assert "The rules of new have wildcards, and nothing says which tables" in refused("new")
+    assert "The rules of new have wildcards, so they do not list its tables" in refused("new")
 
 
 def test_without_credentials_the_variables_are_named(
@@ -652,7 +653,7 @@ def test_a_task_that_writes_elsewhere_says_where(
         told = place.refused("discover", *files)
         assert told.endswith(
             "writes to s3://replica/a/b, which is not below TIDEMARK_LANDING, "
-            f"{landing}: set TIDEMARK_LANDING=s3a://replica/a/b"
+            f"{landing}. Set TIDEMARK_LANDING=s3a://replica/a/b"
         )
 
 

@@ -1,6 +1,6 @@
-"""Adding tables: their YAML entries and their three models, written as a person would.
+"""Add tables: write their YAML entries and their three models.
 
-What is declared is read from the YAML files below models/, without dbt, so that it is quick.
+Declarations are read directly from the YAML files below models/, without dbt, which is faster.
 """
 
 import re
@@ -18,7 +18,7 @@ from tidemark.scaffold import discover
 from tidemark.scaffold.discover import task_tables
 from tidemark.scaffold.discover.dms_task import Task
 
-# LibYAML's loader, where it is there, takes a tenth of the time.
+# LibYAML's loader, if available, is ten times as fast.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MODELS = {
     "staging": (
@@ -48,10 +48,10 @@ _MODELS = {
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table to be added: `columns` maps names to Spark types, in the files' order.
+    """A table to add. `columns` maps names to Spark types, in the order of the files.
 
-    With `todo`, decisions that a person must take, it is declared but switched off; `hints` are
-    comments.
+    With `todo`, decisions that the user must make, the table is declared but disabled. `hints`
+    become comments.
     """
 
     source: str
@@ -64,9 +64,9 @@ class NewTable:
 
 @dataclass(frozen=True)
 class Declared:
-    """A table of a source as a YAML file below models/ declares it, with its feed if it has one.
+    """A source table that a YAML file below models/ declares, with its feed if it has one.
 
-    `shared` are those settings of the feed that the source has for all its tables.
+    `shared` has the feed settings of the source, which apply to all its tables.
     """
 
     source: str
@@ -83,12 +83,12 @@ class Declared:
 
     @property
     def runs(self) -> bool:
-        """Whether `tidemark run` reads it: it is not switched off, and has a key."""
+        """Whether `tidemark run` reads it: it is enabled and has a key."""
         return self.enabled and bool(self.feed.get("key"))
 
     @property
     def paths(self) -> list[str]:
-        """The folders that it reads, below the landing folder."""
+        """The folders that it reads, relative to the landing folder."""
         own = self.feed.get("path") or f"{self.source}/{self.table}"
         folders = [own, *_as_list(self.feed.get("transactions_path"))]
         return [str(folder).strip("/") for folder in folders]
@@ -96,22 +96,22 @@ class Declared:
 
 @dataclass
 class Added:
-    """What `discovered` did: a table and what is to be decided of it, files, and what it left."""
+    """The result of `discovered`: tables with their TODOs, written files, and what was skipped."""
 
     tables: list[tuple[discover.Table, list[str]]] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     declared: dict[str, Declared] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
-    # What makes its tables inexact, with those for which it holds; none means all.
+    # Hints, each with the tables to which it applies. An empty list means all tables.
     hints: dict[str, list[str]] = field(default_factory=dict)
 
 
-# --- what is there --------------------------------------------------------------------------------
+# --- declared tables ------------------------------------------------------------------------------
 
 
 def declared(project: Path) -> list[Declared]:
-    """Every table of a source that the project declares."""
+    """Every source table that the project declares."""
     found = []
     for file in sorted([*_files(project, "*.yml"), *_files(project, "*.yaml")]):
         try:
@@ -148,18 +148,18 @@ def _is_enabled(entry: Mapping[str, Any]) -> bool:
 
 
 def discovered(project: Path, landing: Path, below: str = "") -> Added:
-    """Declare every table whose files stand below a folder of the landing folder, if it is new.
+    """Declare every new table that has files below a folder of the landing folder.
 
-    What stands in a YAML file already stays as it is. Raises ConfigError when there are no files.
+    Does not change existing declarations. Raises ConfigError if there are no files.
     """
     return _declared_anew(project, landing, lambda paths: discover.survey(landing, below, paths))
 
 
 def discovered_of_task(project: Path, task: Task, landing: str) -> Added:
-    """Declare every table that an AWS DMS task writes below the landing folder, if it is new.
+    """Declare every new table that an AWS DMS task writes below the landing folder.
 
-    `landing` may be a URI. Raises ConfigError when the task writes elsewhere, or nothing tells
-    which tables it has.
+    `landing` may be a URI. Raises ConfigError if the task writes elsewhere, or its tables cannot be
+    determined.
     """
     added = _declared_anew(
         project, Path(landing), lambda paths: task_tables.survey(task, landing, paths)
@@ -203,7 +203,7 @@ def _declared_anew(
 
 
 def _set_apart(table: discover.Table, shared: Mapping[str, Any]) -> None:
-    """What the files tell counts, not what a source says of its tables in general."""
+    """Override settings of the source that differ from what the files show."""
     usual = {
         "header": "all" if table.format == "extract" else "none",
         "delimiter": ",",
@@ -217,7 +217,7 @@ def _set_apart(table: discover.Table, shared: Mapping[str, Any]) -> None:
 
 
 def told(project: Path, added: Added) -> list[str]:
-    """What `discovered` did, for a person: a line for each table, then what to do next."""
+    """Describe the result of `discovered`: one line per table, then the next steps."""
     rows = [
         (t.name, t.format, t.files, len(t.columns), ", ".join(_as_list(t.key)) or "TODO")
         for t, _ in added.tables
@@ -230,16 +230,16 @@ def told(project: Path, added: Added) -> list[str]:
     for folder, table in added.declared.items():
         where = table.file.relative_to(project)
         lines.append(
-            f"{printable(folder)} is of {table.name}, which {where} declares: left as it is"
+            f"{printable(folder)} belongs to {table.name}, already declared in {where}: unchanged"
         )
-    lines += [f"Left: {printable(place)}: {printable(why)}" for place, why in added.left.items()]
+    lines += [f"Skipped {printable(place)}: {printable(why)}" for place, why in added.left.items()]
     lines += [f"Wrote {file.relative_to(project)}" for file in added.written]
     off = [(table.name, todo) for table, todo in added.tables if todo]
     if off:
-        lines.append("These are switched off until a person decides; see TODO in the YAML:")
+        lines.append("These tables are disabled until you resolve the TODO in the YAML:")
         lines += [f"  {name}: {printable('; '.join(todo))}" for name, todo in off]
     if added.hints:
-        lines.append("To know, also in the YAML:")
+        lines.append("Notes, also in the YAML:")
     for hint, names in added.hints.items():
         only = f" ({', '.join(sorted(names))})" if names else ""
         lines.append(f"  {printable(hint)}{only}")
@@ -253,15 +253,17 @@ def told(project: Path, added: Added) -> list[str]:
 
 
 def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) -> NewTable:
-    """A table as its files and the settings that are `given` describe it.
+    """Infer a table from its files and the `given` settings.
 
-    Raises ConfigError when its key is not given, or the files do not tell the columns.
+    Raises ConfigError if the key is not given or the columns cannot be inferred.
     """
     if "key" not in given:
-        raise ConfigError(f"Name the key of {source}.{table}: --key, with commas between columns.")
+        raise ConfigError(
+            f"Set the key of {source}.{table} with --key, columns separated by commas."
+        )
     path = given.get("path", f"{source}/{table}").strip("/")
     if path != printable(path):
-        raise ConfigError(f"--path {path}: the name is no plain text: rename the folder.")
+        raise ConfigError(f"--path {path}: the name has unprintable characters. Rename the folder.")
     keys = [name.strip() for name in given["key"].split(",")]
     feed: dict[str, Any] = {"format": given.get("format", "extract"), "path": path}
     feed["key"] = keys[0] if len(keys) == 1 else keys
@@ -269,13 +271,15 @@ def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) ->
     if "columns" in given:
         entries = [entry.split(None, 1) for entry in split_columns(given["columns"])]
         if any(len(entry) < 2 for entry in entries):
-            raise ConfigError("--columns: give name and type of each, 'id bigint, name string'.")
+            raise ConfigError(
+                "--columns must have a name and a type each: 'id bigint, name string'."
+            )
         return NewTable(source, table, dict(entries), {**feed, **stated})
-    instead = "or give the columns with --columns 'id bigint, name string'."
+    instead = "or set the columns with --columns 'id bigint, name string'."
     files = discover.files_of(landing, path)
     if not files:
         raise ConfigError(
-            f"There are no files below {landing / path}: put one there, name the folder with "
+            f"There are no files below {landing / path}. Put one there, set the folder with "
             f"--path, {instead}"
         )
     try:
@@ -283,15 +287,15 @@ def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) ->
             landing, path, files, wanted=given.get("format"), delimiter=given.get("delimiter")
         )
     except discover.NoTableError as error:
-        raise ConfigError(f"{landing / path}: {error}. Mend it, {instead}") from error
+        raise ConfigError(f"{landing / path}: {error}. Fix it, {instead}") from error
     feed = {**feed, "format": found.format, **found.settings, **stated}
     return NewTable(source, table, found.columns, feed, hints=[*found.todos, *found.hints])
 
 
 def write(project: Path, new: NewTable) -> list[Path]:
-    """Write the YAML entry and the three models of one table; gives the files, YAML first.
+    """Write the YAML entry and the three models of one table. Returns the files, YAML first.
 
-    Nothing is overwritten. Raises ConfigError when the table or a file is there already.
+    Never overwrites. Raises ConfigError if the table or a file already exists.
     """
     models = _models(project, new.source, new.table, new.feed["key"])
     _refuse_existing(project, models)
@@ -299,17 +303,17 @@ def write(project: Path, new: NewTable) -> list[Path]:
     for table in declared(project):
         if table.name == name:
             raise ConfigError(
-                f"{table.file.relative_to(project)} declares {name} already: change it there, "
-                f"then: tidemark add {name}"
+                f"{table.file.relative_to(project)} already declares {name}. Change it there, "
+                f"then run: tidemark add {name}"
             )
     return [_declare(project, [new]), *_written(models)]
 
 
 def write_models(project: Path, names: Iterable[str]) -> list[Path]:
-    """Write the three models of declared tables: of SOURCE.TABLE, of SOURCE all that have none.
+    """Write the three models of declared tables. SOURCE means all its tables without models.
 
-    Raises ConfigError, before anything is written, when a table is not declared, is switched off,
-    or has a model already; of a SOURCE such tables are passed over.
+    Raises ConfigError, before it writes anything, if a SOURCE.TABLE is not declared, is disabled or
+    already has a model. Skips such tables of a SOURCE.
     """
     known = [table for table in declared(project) if table.feed]
     there = {file.stem for file in _files(project, "*.sql") + _files(project, "*.py")}
@@ -318,8 +322,8 @@ def write_models(project: Path, names: Iterable[str]) -> list[Path]:
         tables = [table for table in known if name in (table.name, table.source)]
         if not tables:
             raise ConfigError(
-                f"{name} is not declared. To declare all that stands in the landing folder: "
-                "tidemark discover; one table: tidemark add SOURCE.TABLE --key COLUMN"
+                f"{name} is not declared. To declare all tables in the landing folder, run: "
+                "tidemark discover. For one table: tidemark add SOURCE.TABLE --key COLUMN"
             )
         for table in tables:
             own = _models(project, table.source, table.table, table.feed.get("key"))
@@ -336,18 +340,18 @@ def _refuse_switched_off(project: Path, table: Declared) -> None:
     where = table.file.relative_to(project)
     if not table.enabled:
         raise ConfigError(
-            f"{table.name} is switched off in {where}: do what its TODO says, take out "
-            f"enabled: false, then: tidemark add {table.name}"
+            f"{table.name} is disabled in {where}. Resolve its TODO, remove "
+            f"enabled: false, then run: tidemark add {table.name}"
         )
     if not table.runs:
-        raise ConfigError(f"{table.name} has no key in {where}: name it there.")
+        raise ConfigError(f"{table.name} has no key in {where}. Set it there.")
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
 def split_columns(text: str) -> list[str]:
-    """`id bigint, price decimal(9, 2)` into its entries; commas within brackets stay."""
+    """Split `id bigint, price decimal(9, 2)` into entries, except at commas in brackets."""
     return [entry.strip() for entry in re.split(r",(?![^(]*\))", text)]
 
 
@@ -364,7 +368,7 @@ def _models(project: Path, source: str, table: str, key: Any) -> dict[Path, str]
 def _refuse_existing(project: Path, files: Iterable[Path]) -> None:
     for file in files:
         if file.exists():
-            raise ConfigError(f"{file.relative_to(project)} exists already: nothing was written.")
+            raise ConfigError(f"{file.relative_to(project)} already exists. Nothing was written.")
 
 
 def _written(models: Mapping[Path, str]) -> list[Path]:
@@ -383,7 +387,7 @@ def _sources_file(project: Path, source: str) -> Path:
 
 
 def _declare(project: Path, new: Sequence[NewTable]) -> Path:
-    """Write the YAML entries of tables of one source behind those that are there."""
+    """Append the YAML entries of tables of one source to its file."""
     source = new[0].source
     file = _sources_file(project, source)
     for table in new:
@@ -408,7 +412,7 @@ def _declare(project: Path, new: Sequence[NewTable]) -> Path:
     names = [table.table for table in new]
     for name in names:
         if name in tables:
-            raise ConfigError(f"{file.relative_to(project)} declares {name} already.")
+            raise ConfigError(f"{file.relative_to(project)} already declares {name}.")
     after = before.rstrip("\n") + "\n" + text
     try:
         fits = [table["name"] for table in _tables(after)] == [*tables, *names]
@@ -416,17 +420,17 @@ def _declare(project: Path, new: Sequence[NewTable]) -> Path:
         fits = False
     if not fits:
         raise ConfigError(
-            f"{file.relative_to(project)} does not end with its list of tables: add this to the "
-            f"list by hand, then run the command again without it being there.\n{text}"
+            f"{file.relative_to(project)} does not end with its list of tables. Add this entry to "
+            f"the list by hand:\n{text}"
         )
     file.write_text(after)
     return file
 
 
 def _entry(table: NewTable) -> str:
-    """The YAML of one table, with its TODOs and hints as comments."""
+    """The YAML entry of one table, with its TODOs and hints as comments."""
     config: dict[str, Any] = {"enabled": False} if table.todo else {}
-    what = f"The change log of {table.table}: every change that arrived, once, as text."
+    what = f"The change log of {table.table}: every change that arrived, as text."
     entry = {
         "name": table.table,
         "description": what,
@@ -446,7 +450,7 @@ def _entry(table: NewTable) -> str:
     }
     text = _yaml([entry])
     if table.todo:
-        todo = [*table.todo[:-1], f"{table.todo[-1]}, then take out enabled: false"]
+        todo = [*table.todo[:-1], f"{table.todo[-1]}, then remove enabled: false"]
         comment = "".join(_comment(f"TODO: {each}", 4) for each in todo)
         text = text.replace("    enabled: false\n", f"{comment}    enabled: false\n", 1)
     if table.hints:
@@ -456,7 +460,7 @@ def _entry(table: NewTable) -> str:
 
 
 def _comment(text: str, indent: int) -> str:
-    """A comment of one or more lines. Names of files may hold anything, also the end of a line."""
+    """A comment, wrapped. File names in it may contain anything, such as line ends."""
     lines = textwrap.wrap(printable(text), 88 - indent, break_on_hyphens=False)
     return "".join(f"{' ' * indent}# {line}\n" for line in lines)
 
@@ -466,7 +470,7 @@ def _tables(text: str) -> list[dict[str, Any]]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists are indented below their name, as everywhere in the project."""
+    """Indents lists below their name, as everywhere in the project."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)

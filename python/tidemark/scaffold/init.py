@@ -1,4 +1,4 @@
-"""`tidemark init`: a new project, or Tidemark in a dbt project that exists."""
+"""`tidemark init`: create a project, or add Tidemark to an existing dbt project."""
 
 import difflib
 import os
@@ -15,7 +15,7 @@ from tidemark.errors import ConfigError
 
 _TEMPLATE = Path(__file__).parent / "template"
 _EXAMPLES = Path(__file__).parent / "examples"
-# Folders of the layout that have no file yet.
+# Folders that are empty in a new project.
 _EMPTY = (
     *("models/staging", "models/current", "models/history", "models/marts"),
     *("snapshots", "seeds", "tests", "python", "landing"),
@@ -24,17 +24,17 @@ _NAME = "__NAME__"
 
 
 def new(folder: Path, example: str | None = None) -> list[Path]:
-    """Write a new project into a folder, with an example domain if one is named; gives the files.
+    """Write a new project into a folder, with an example domain if given. Returns the files.
 
-    Nothing is overwritten. Raises ConfigError when there is a project already, or no such example.
+    Never overwrites. Raises ConfigError if there already is a project, or no such example.
     """
     if (folder / "dbt_project.yml").exists() and not example:
         raise ConfigError(
-            f"{folder} has a dbt_project.yml. To add Tidemark to that project: "
+            f"{folder} already has a dbt_project.yml. To add Tidemark to this project, run: "
             f"tidemark init --into {folder}"
         )
     if example and example not in examples():
-        raise ConfigError(f"There is no example {example}: use one of {', '.join(examples())}.")
+        raise ConfigError(f"There is no example {example}. Use one of {', '.join(examples())}.")
     written = []
     if not (folder / "dbt_project.yml").exists():
         written += _project(folder)
@@ -53,12 +53,12 @@ def _project(folder: Path) -> list[Path]:
     name = re.sub(r"\W+", "_", folder.resolve().name.lower()).strip("_") or "lakehouse"
     name = f"_{name}" if name[0].isdigit() else name
     if name == "tidemark":
-        name = "lakehouse"  # the dbt package has the name
+        name = "lakehouse"  # the dbt package is called tidemark
     files = _files(_TEMPLATE)
     there = [file for file in files if (folder / file.relative_to(_TEMPLATE)).exists()]
     if there:
         raise ConfigError(
-            f"{folder / there[0].relative_to(_TEMPLATE)} exists already: nothing was written."
+            f"{folder / there[0].relative_to(_TEMPLATE)} already exists. Nothing was written."
         )
     for each in _EMPTY:
         (folder / each).mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def _project(folder: Path) -> list[Path]:
         _copied(file, folder / file.relative_to(_TEMPLATE), lambda text: text.replace(_NAME, name))
         for file in files
     ]
-    # dbt looks for the profile beside dbt_project.yml.
+    # dbt looks for the profile next to dbt_project.yml.
     (folder / "profiles.yml").symlink_to("profiles/profiles.yml")
     return written
 
@@ -85,7 +85,7 @@ def _example(folder: Path, domain: str) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files below a folder; in this package's repository some folders are links."""
+    """The files below a folder. In Tidemark's repository, some folders are links."""
     found = os.walk(folder, followlinks=True)
     return sorted(Path(place, name) for place, _, names in found for name in names)
 
@@ -100,7 +100,7 @@ def _copied(file: Path, target: Path, change: Callable[[str], str] = lambda text
 
 
 def _without_expectations(text: str) -> str:
-    """YAML without the data tests of dbt_expectations: a new project does not have the package."""
+    """Remove the data tests of dbt_expectations, which a new project does not have."""
     lines: list[str] = []
     depth: int | None = None
     for line in text.splitlines(keepends=True):
@@ -110,7 +110,7 @@ def _without_expectations(text: str) -> str:
         depth = indent if line.lstrip().startswith("- dbt_expectations.") else None
         if depth is None:
             lines.append(line)
-    # A list that has lost all that it had.
+    # Remove `data_tests:` if its list is now empty.
     kept = [
         line
         for line, after in zip(lines, [*lines[1:], ""], strict=True)
@@ -120,19 +120,19 @@ def _without_expectations(text: str) -> str:
     return "".join(kept)
 
 
-# --- into a project that exists -------------------------------------------------------------------
+# --- add to an existing project -------------------------------------------------------------------
 
 
 def changes_into(project: Path) -> dict[Path, tuple[str, str]]:
-    """The files that Tidemark needs changed in a dbt project, each as it is and as it would be.
+    """The changes that a dbt project needs for Tidemark: each file's text before and after.
 
-    Empty when the project has all of it. Only lines are added, or an entry to a list. Raises
-    ConfigError when there is no dbt project, or a file cannot be changed so.
+    Only adds lines and list entries. Empty if the project needs no changes. Raises ConfigError if
+    there is no dbt project, or a file cannot be changed in this way.
     """
     file = project / "dbt_project.yml"
     if not file.exists():
         raise ConfigError(
-            f"There is no dbt_project.yml in {project}. For a new project: tidemark init DIR"
+            f"There is no dbt_project.yml in {project}. To create a project: tidemark init DIR"
         )
     in_dependencies = (
         not (project / "packages.yml").exists() and (project / "dependencies.yml").exists()
@@ -156,7 +156,7 @@ def changes_into(project: Path) -> dict[Path, tuple[str, str]]:
 
 
 def told(project: Path, changes: Mapping[Path, tuple[str, str]]) -> str:
-    """The changes as a diff, for a person to look at."""
+    """The changes as a diff."""
     return "".join(
         line
         for place, (before, after) in changes.items()
@@ -177,7 +177,7 @@ def write_into(project: Path, changes: Mapping[Path, tuple[str, str]]) -> None:
 
 
 def hints(project: Path) -> list[str]:
-    """What a person must see to: the profile, which may be outside of the project."""
+    """What the user has to do: change the profile, which may be outside of the project."""
     name = yaml.safe_load((project / "dbt_project.yml").read_text()).get("profile")
     found = [project / "profiles.yml", Path.home() / ".dbt" / "profiles.yml"]
     file = next((each for each in found if each.exists()), None)
@@ -189,7 +189,7 @@ def hints(project: Path) -> list[str]:
         if output.get("type") == "spark" and output.get("method") in ("session", "thrift")
     ]
     if fit:
-        return [f"Tidemark works on the target {', '.join(fit)} of {file}."]
+        return [f"Tidemark works with the target {', '.join(fit)} of {file}."]
     example = "{type: spark, method: session, host: embedded, schema: default, threads: 4}"
     return [
         f"Add a target to the profile {name} in {file or found[0]}, such as: embedded: {example}"
@@ -211,7 +211,7 @@ def _with_ignored(text: str) -> str:
 
 
 def _with_settings(text: str) -> str:
-    """dbt_project.yml with dispatch, hooks and the folders' settings, as a new project has them."""
+    """Add dispatch, hooks and the layers' settings to dbt_project.yml."""
     content = yaml.safe_load(text)
     name = content["name"]
     ours = yaml.safe_load((_TEMPLATE / "dbt_project.yml").read_text().replace(_NAME, name))
@@ -233,7 +233,7 @@ def _with_settings(text: str) -> str:
         if isinstance(theirs, str):
             text = _as_list(text, [hook])
             theirs = [theirs]
-        # It lands before their hooks begin, and gives the lake back when all have ended.
+        # Land before the project's own hooks, and release the lake after them.
         text = _listed(text, [hook], f'"{statement}"', 0 if hook == "on-run-start" else len(theirs))
     folders = (content.get("models") or {}).get(name) or {}
     for layer in ("staging", "current", "history"):
@@ -244,15 +244,15 @@ def _with_settings(text: str) -> str:
     return text
 
 
-# Text is changed at the places that YAML's parser tells: comments, quotes and order stay.
+# The YAML parser gives the positions at which text is inserted. So comments, quotes and order stay.
 
 
 class _NoPlaceError(Exception):
-    """Where something is to be added, the file is not written in lines."""
+    """The place for an addition is not in YAML's block style."""
 
 
 def _node(text: str, path: Sequence[str | int]) -> Any:
-    """The node at a path, None if there is none."""
+    """The node at a path, or None."""
     node = yaml.compose(text)
     for step in path:
         if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
@@ -268,7 +268,7 @@ def _ended(text: str) -> str:
 
 
 def _end(node: Any) -> int:
-    """The number of the line after a node; the parser counts blank lines and comments to it."""
+    """The number of the line after a node, without the blank lines and comments that follow it."""
     while isinstance(node.value, list) and node.value and not node.flow_style:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last
@@ -277,7 +277,7 @@ def _end(node: Any) -> int:
 
 
 def _added(text: str, path: Sequence[str], value: Any) -> str:
-    """A value added at a path of mappings, which are made where there are none; a list grows."""
+    """Add a value at a path of mappings, creating missing ones. Extends a list."""
     there = len(path)
     while there and not getattr(_node(text, path[:there]), "value", None):
         there -= 1
@@ -290,14 +290,14 @@ def _added(text: str, path: Sequence[str], value: Any) -> str:
         return "".join([*lines, "\n" if lines else "", block])
     node = _node(text, path[:there])
     if node.flow_style or isinstance(node, yaml.ScalarNode):
-        raise _NoPlaceError(f"write {'.'.join(path[:there])} in lines of its own, then try again")
+        raise _NoPlaceError(f"write {'.'.join(path[:there])} in block style, then try again")
     indent = " " * node.start_mark.column
     lines.insert(_end(node), "".join(f"{indent}{line}\n" for line in block.splitlines()))
     return "".join(lines)
 
 
 def _listed(text: str, path: Sequence[str | int], entry: str, before: int) -> str:
-    """An entry put into a list before another one, or at its end."""
+    """Insert an entry into a list before another one, or append it."""
     node = _node(text, path)
     at_end = before >= len(node.value)
     if node.flow_style:
@@ -310,7 +310,7 @@ def _listed(text: str, path: Sequence[str | int], entry: str, before: int) -> st
 
 
 def _as_list(text: str, path: Sequence[str]) -> str:
-    """A single text as a list of one."""
+    """Turn a single text into a list with one entry."""
     node = _node(text, path)
     start, end = node.start_mark.index, node.end_mark.index
     return f"{text[:start].rstrip(' ')}\n  - {text[start:end].rstrip()}{text[end:]}"

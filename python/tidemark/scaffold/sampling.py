@@ -1,6 +1,6 @@
-"""What the beginning of a file shows: its columns, their Spark types, some of their values.
+"""Sample the start of a file: its columns, their Spark types, some of their values.
 
-Only bounded pieces are read: about a megabyte of text, a few thousand rows of Parquet and Avro.
+Reads about a megabyte of text, or a few thousand rows of Parquet and Avro.
 """
 
 import codecs
@@ -31,7 +31,7 @@ from tidemark.readers.records import UnreadableFileError
 TEXT_BYTES = 1 << 20
 ROWS = 2_000
 DELIMITERS = ",;|\t"
-# A whole file must fit into memory only where there is no other way: Parquet within gzip.
+# The limit for gzipped Parquet, the only type that must be completely in memory.
 _GZIP_PARQUET_BYTES = 1 << 28
 _GZIP = b"\x1f\x8b"
 _TEXT_TYPES = ("csv", "json", "jsonl", "ndjson")
@@ -43,7 +43,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?)(\.\d{1,9})?( ?(Z|UTC|[+-]\d{2}:\d{2}))?"
 )
-# Figures that are no numbers: a later value may begin with 0.
+# Columns of digits that are not numbers, since a later value may start with 0.
 _NO_NUMBER = re.compile(
     r"(^|_)(zip|zip_?code|post_?code|postal_?code|plz|phone|mobile|fax|iban)(_|$)"
 )
@@ -52,15 +52,15 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
 class UnreadableSampleError(Exception):
-    """The file cannot be understood; the message says why."""
+    """The sample is not readable, with the reason as the message."""
 
 
 @dataclass
 class Column:
-    """One column of a file's beginning.
+    """One column of a sample.
 
-    `type` is what the file's own schema says, if it has one. Without, the values tell: those
-    of a CSV file are texts that may be anything (`is_loose`), those of JSON have their kinds.
+    `type` comes from the file's schema, if it has one. Otherwise the type is inferred from the
+    values: those of a CSV file are texts of any type (`is_loose`), those of JSON have JSON's types.
     """
 
     values: list[Any]
@@ -70,10 +70,10 @@ class Column:
 
 @dataclass
 class Sample:
-    """The beginning of one file: tables of columns, or documents with what is known of them.
+    """The start of one file, as columns or as documents.
 
-    `rows` are the records of JSON, Avro and nested Parquet; `schema` is what Avro and Parquet files
-    carry; `text` is that of a text file.
+    `rows` has the records of JSON, Avro and nested Parquet files, `schema` the schema of Avro and
+    Parquet files, `text` the text of text files.
     """
 
     path: Path
@@ -86,9 +86,9 @@ class Sample:
 
 
 def read(path: Path) -> Sample:
-    """The beginning of a file; its type is told by its name, else by its first bytes.
+    """Read the start of a file. Its type comes from its name, or else from its first bytes.
 
-    The text of a CSV file is only read, `csv_columns` splits it. Raises UnreadableSampleError.
+    `csv_columns` splits the text of a CSV file. Raises UnreadableSampleError.
     """
     try:
         with _opened(path) as file:
@@ -107,7 +107,7 @@ def read(path: Path) -> Sample:
     if kind != "csv":
         sample.rows = list(_documents(sample))
         if not sample.rows:
-            raise UnreadableSampleError("no JSON document at its beginning")
+            raise UnreadableSampleError("the file does not start with a JSON document")
     return sample
 
 
@@ -129,7 +129,7 @@ def _sniffed(start: bytes) -> str:
         return "avro"
     if start.lstrip()[:1] in (b"{", b"["):
         return "json"
-    raise UnreadableSampleError("neither its name nor its beginning tells its type")
+    raise UnreadableSampleError("its type is unknown, by its name and its first bytes")
 
 
 # --- typed files ----------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _parquet(path: Path, file: IO[bytes], start: bytes) -> Sample:
         try:
             sample.rows = table.to_pylist()
         except (ValueError, OverflowError):
-            # A time that Python has none for, or bytes that are no text.
+            # A time that Python cannot represent, or bytes that are not text.
             sample.rows = list(parquet_files.documents_of([table], told))
     sample.columns = dict(_arrow_columns("", told, table.columns))
     return sample
@@ -161,7 +161,7 @@ def _parquet(path: Path, file: IO[bytes], start: bytes) -> Sample:
 def _arrow_columns(
     prefix: str, fields: Iterable[pa.Field], columns: Iterable[Any]
 ) -> Iterator[tuple[str, Column]]:
-    """The columns of a table, those of a struct behind its name, as landing flattens them."""
+    """The columns of a table. Structs are flattened as in landing."""
     for of, column in zip(fields, columns, strict=True):
         name = f"{prefix}{of.name}"
         if pa.types.is_struct(of.type):
@@ -175,7 +175,7 @@ def _python(column: Any) -> list[Any]:
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError, pa.ArrowException):
-        # A time that Python has none for; the values are compared only.
+        # A time that Python cannot represent. Values are only compared.
         return [value if value.is_valid else None for chunk in column.chunks for value in chunk]
 
 
@@ -215,7 +215,7 @@ def _text(path: Path, kind: str, file: IO[bytes]) -> Sample:
     if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         encoding = "utf-16"
     try:
-        # A piece may end within a character.
+        # The piece may end within a character.
         text = codecs.getincrementaldecoder(encoding)().decode(content, final=is_whole)
     except UnicodeDecodeError:
         encoding = "latin-1"
@@ -227,7 +227,7 @@ def _text(path: Path, kind: str, file: IO[bytes]) -> Sample:
 
 
 def _whole_records(text: str) -> str:
-    """A piece of a file up to the end of its last line that does not end within quotes."""
+    """Cut a piece of a file after its last line that does not end within quotes."""
     end = text.rfind("\n")
     for _ in range(1_000):
         if end < 0 or text.count('"', 0, end) % 2 == 0:
@@ -236,7 +236,7 @@ def _whole_records(text: str) -> str:
     return text[: end + 1] if end >= 0 else text
 
 
-# Landing reads documents by a feed; of it only the encoding counts, and the text is decoded.
+# The reader needs a feed, but uses only its encoding, and the text is already decoded.
 _ANY_FEED = Feed("", "", "", "", "debezium", "", (), ())
 
 
@@ -245,19 +245,19 @@ def _documents(sample: Sample) -> Iterator[Any]:
     try:
         yield from (each for each in found if not isinstance(each, Broken))
     except (UnreadableFileError, RecursionError):
-        # The piece ends within an array, or holds what no one should nest so deep.
+        # The piece ends within an array, or is nested too deeply.
         return
 
 
 def delimiter_of(texts: Sequence[str]) -> str:
-    """The one of DELIMITERS that splits the records most evenly; a comma when none does."""
+    """The delimiter that splits the records most evenly, or a comma."""
     best = (0.0, 0)
     found = ","
     for delimiter in DELIMITERS:
         widths = Counter(len(record) for text in texts for record in records(text, delimiter, 100))
         if not widths:
             continue
-        # A few records may be broken: what most have, counts.
+        # A few records may be broken, so the most frequent width counts.
         width, common = widths.most_common(1)[0]
         score = (round(common / widths.total(), 1), width)
         if width > 1 and score > best:
@@ -266,9 +266,9 @@ def delimiter_of(texts: Sequence[str]) -> str:
 
 
 def csv_columns(text: str, delimiter: str) -> list[Column]:
-    """The columns of a CSV text, by their place; its first record is a value like any.
+    """The columns of a CSV text by position. A header counts as a record.
 
-    Records with another number of fields than most have are left out.
+    Skips records whose width is not the most frequent one.
     """
     widths = Counter(len(record) for record in records(text, delimiter, 1_000))
     if not widths:
@@ -297,7 +297,7 @@ def csv_columns(text: str, delimiter: str) -> list[Column]:
 
 
 def records(text: str, delimiter: str, limit: int) -> Iterator[list[str]]:
-    """The first records of a CSV text, as fields; blank lines are left out."""
+    """The fields of the first records of a CSV text, without blank lines."""
     try:
         records = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         yield from itertools.islice((record for record in records if record), limit)
@@ -306,7 +306,7 @@ def records(text: str, delimiter: str, limit: int) -> Iterator[list[str]]:
 
 
 def document_columns(rows: Iterable[Any]) -> dict[str, Column]:
-    """The columns of documents; an object's fields stand behind its name, as landing has them."""
+    """The columns of documents. Objects are flattened as in landing."""
     found: dict[str, Column] = {}
     number = 0
     for row in rows:
@@ -320,7 +320,7 @@ def document_columns(rows: Iterable[Any]) -> dict[str, Column]:
         for column in found.values():
             if len(column.values) < number:
                 column.values.append(None)
-    # An object that is NULL in some documents is no column of its own.
+    # An object that is NULL in some documents is not a column.
     return {
         name: column
         for name, column in found.items()
@@ -336,7 +336,7 @@ def _flat(prefix: str, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
             and len(value) == 1
             and str(next(iter(value))).startswith("$number")
         ):
-            # MongoDB's extended JSON has numbers as text.
+            # MongoDB's extended JSON writes numbers as text.
             value = Number(documents.text_of(next(iter(value.values()))) or "")
         try:
             value = documents.unwrapped(value)
@@ -352,7 +352,7 @@ def _flat(prefix: str, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
 
 
 def spark_type(name: str, columns: Iterable[Column]) -> str:
-    """The Spark type of a column, by all samples of it."""
+    """Infer the Spark type of a column from all its samples."""
     types: set[str] = set()
     loose: set[str] = set()
     texts: set[str] = set()
@@ -381,7 +381,7 @@ def spark_type(name: str, columns: Iterable[Column]) -> str:
 
 
 def odd_texts(columns: Iterable[Column]) -> list[str]:
-    """The one or two texts of a CSV column of numbers that are none: slips, most likely."""
+    """One or two texts in a CSV column of numbers that are not numbers, probably mistakes."""
     texts = {value for column in columns if column.is_loose for value in column.values if value}
     odd = sorted(text for text in texts if not _NUMBER.fullmatch(text))
     return odd if 0 < len(odd) <= 2 and len(texts) >= 10 else []
@@ -396,10 +396,10 @@ def _type_of_value(value: Any) -> str:
 
 
 def type_of_texts(texts: Collection[str], name: str = "") -> str:
-    """The narrowest type that every text fits: bigint, decimal, double, boolean, date, timestamp.
+    """The narrowest type that fits every text: bigint, decimal, double, boolean, date, timestamp.
 
-    Else it is string; so are figures with a zero in front (`00123`), and columns that are called
-    zip, postcode, phone or the like: they are no numbers, and the zero may come later.
+    Otherwise string, also for digits with a leading zero (`00123`) and for columns called zip,
+    postcode, phone or similar, where a leading zero may come later.
     """
     if {text.lower() for text in itertools.islice(texts, 3)} <= {"true", "false"} and all(
         text.lower() in ("true", "false") for text in texts
@@ -410,10 +410,10 @@ def type_of_texts(texts: Collection[str], name: str = "") -> str:
 
 
 def _type_of_numbers(texts: Collection[str]) -> str | None:
-    """bigint; decimal for fixed-point figures and what is too long; else double.
+    """bigint, decimal for fixed-point or long numbers, or double.
 
-    Fixed-point are those with the same number of digits behind the point, at least two, everywhere,
-    if one of them ends with 0, which a floating-point number never does, or if there are ten.
+    Numbers are fixed-point if all have the same number of decimals, at least two, and one ends with
+    0 (floating-point numbers never do) or there are at least ten of them.
     """
     if not texts or not all(_NUMBER.fullmatch(text) for text in texts):
         return None
@@ -450,7 +450,7 @@ def _type_of_time(text: str) -> str | None:
 
 
 def wider(one: str, other: str) -> str:
-    """A type that holds the values of both; string when there is none else."""
+    """The narrowest type that holds the values of both types, or string."""
     if one == other:
         return one
     if {one, other} == {"date", "timestamp"} or {one, other} == {"timestamp", "timestamp_ntz"}:

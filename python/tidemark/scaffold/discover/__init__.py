@@ -1,7 +1,6 @@
-"""Which tables the files below the landing folder are of: formats, columns, keys.
+"""Infer tables from the files below the landing folder: formats, columns, keys.
 
-What cannot be told from the files is a decision for a person: the table is declared then, but
-switched off, with the decision as a TODO beside it.
+If the files leave something open, the table is declared but disabled, with a TODO for the user.
 """
 
 import re
@@ -21,15 +20,15 @@ from tidemark.scaffold.discover.table import NoTableError, Table, check_texts, s
 __all__ = ["NAME_THE_KEY", "NoTableError", "Survey", "Table", "files_of", "name_tables", "problems"]
 __all__ += ["safe_name", "survey", "table_of"]
 
-NAME_THE_KEY = "name the key"
+NAME_THE_KEY = "set the key"
 
 
 @dataclass
 class Survey:
-    """What stands below a folder.
+    """The tables and files below a folder.
 
-    `declared` has folders whose files a declared feed reads, with its name; `left` has files and
-    folders that are of no table, with the reason.
+    `declared` maps folders that a declared feed reads to the feed's name. `left` maps files and
+    folders that belong to no table to the reason.
     """
 
     tables: list[Table] = field(default_factory=list)
@@ -38,16 +37,16 @@ class Survey:
 
 
 def survey(root: Path, below: str, declared: Mapping[str, str]) -> Survey:
-    """Every table below the folder `below` of the landing folder `root`; they have no names yet.
+    """Every table below the folder `below` of the landing folder `root`, still without names.
 
-    `declared` maps the paths of declared feeds to their names: their files are not looked at.
-    Raises ConfigError when there are no files at all.
+    `declared` maps the paths of declared feeds to their names. Their files are not read. Raises
+    ConfigError if there are no files.
     """
     start = folders.start(root, below)
     by_folder, left = folders.tables_below(root, start)
     if not by_folder and not left:
         raise ConfigError(
-            f"There are no files below {start}: put the files of each table into a folder "
+            f"There are no files below {start}. Put the files of each table into a folder "
             "SOURCE/TABLE of the landing folder."
         )
     found = Survey(left=left)
@@ -69,12 +68,12 @@ def survey(root: Path, below: str, declared: Mapping[str, str]) -> Survey:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether one of two folders is the other, or lies in it."""
+    """Whether two folders are the same, or one contains the other."""
     return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 
 def files_of(root: Path, folder: str) -> list[str]:
-    """The data files below a folder of the landing folder `root`; none when it is not there."""
+    """The data files below a folder of the landing folder `root`. Empty if it does not exist."""
     top = folders.start(root, "")
     return folders.files_below(root, folders.start(root, folder)) if (top / folder).is_dir() else []
 
@@ -88,11 +87,9 @@ def table_of(
     delimiter: str | None = None,
     known: dms.Dialect | None = None,
 ) -> Table:
-    """The table whose files these are; of the format `wanted`, with `delimiter`, if given.
+    """Infer the table of these files, with the format `wanted` and `delimiter` if given.
 
-    What is `known` of files of AWS DMS is not guessed.
-
-    Raises NoTableError when they are no table.
+    `known` has what is known of files of AWS DMS. Raises NoTableError if the files are no table.
     """
     path = PurePosixPath(folder)
     table = Table(folder, len(files), folder=path.name, origin=path.parent.parts)
@@ -114,10 +111,10 @@ def table_of(
         if wanted == "debezium" or (wanted is None and (events.are_many or is_sink)):
             debezium.fill(table, events, list(names.values()))
         elif not typed:
-            raise NoTableError("its names end with none of .csv, .json, .jsonl, .parquet, .avro")
+            raise NoTableError("no file name ends with .csv, .json, .jsonl, .parquet or .avro")
         else:
             if len(typed) < len(files):
-                table.hints.append(f"{len(files) - len(typed)} of its files are of no known type")
+                table.hints.append(f"{len(files) - len(typed)} of its files have an unknown type")
             extracts.fill(table, found, root, typed, delimiter)
     check_texts(table)
     return table
@@ -127,7 +124,7 @@ def table_of(
 
 
 def safe_name(name: str, otherwise: str) -> str:
-    """A name for dbt: lower-case letters, digits and _; it begins with a letter."""
+    """A name for dbt: lower-case letters, digits and _, starting with a letter."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
     if not plain:
@@ -136,10 +133,10 @@ def safe_name(name: str, otherwise: str) -> str:
 
 
 def name_tables(tables: Iterable[Table], root: Path, taken: Iterable[str]) -> None:
-    """Give each table its source and its name: the folder above, and the folder of its files.
+    """Name each table: its source is the parent folder, its name the folder of its files.
 
-    Sources of one name get the folders above them in front, if there are any: `eu_shop`, `us_shop`.
-    `taken` are the names (`source.table`) that are declared already.
+    Sources with the same name are prefixed with their parent folders: `eu_shop`, `us_shop`. `taken`
+    has the names (`source.table`) that are already declared.
     """
     tables = list(tables)
     used = {name.lower() for name in taken}
@@ -164,11 +161,11 @@ def _source(parts: Sequence[str]) -> str:
 
 
 def problems(table: Table, declared_in: str, shared: Mapping[str, Any]) -> list[str]:
-    """What must be decided before the table can run: its own TODOs, then what landing would refuse.
+    """The decisions that the table needs: its TODOs, then errors that landing would report.
 
-    `shared` are the settings that its source has for all tables.
+    `shared` has the settings of its source for all tables.
     """
-    # With some key in place of a missing one, whose absence is told in one way only.
+    # Use any column in place of a missing key, which is reported separately.
     key = table.key or next(iter(table.columns), "")
     if not table.columns:
         return [*(table.todos or ["list its columns with their types"]), NAME_THE_KEY]

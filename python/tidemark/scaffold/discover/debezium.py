@@ -1,4 +1,4 @@
-"""Debezium's events, enveloped or flattened: the rows in them and their types."""
+"""Infer a table from Debezium events, enveloped or flattened."""
 
 import re
 from collections import defaultdict
@@ -14,7 +14,7 @@ from tidemark.scaffold.sampling import Column, Sample
 
 SINK = re.compile(r"(?P<topic>.+)\+\d+\+\d+(\.[A-Za-z.]+)?")
 _OTHER_SINK = re.compile(r"(?P<topic>.+)-\d+-\d+(\.[A-Za-z.]+)?")
-# Fields that Debezium's transform ExtractNewRecordState adds, behind a prefix.
+# Fields that Debezium's transform ExtractNewRecordState adds, with a prefix.
 _ADDED = (
     *("deleted", "table", "lsn", "ts_ms", "source_ts_ms", "source_ts_us", "source_ts_ns"),
     *("source_lsn", "source_table", "db", "source_db", "file", "source_file", "scn", "source_scn"),
@@ -53,7 +53,7 @@ class Events:
 
     @property
     def are_many(self) -> bool:
-        """Whether these are events of a log at all, and no rows of an extract."""
+        """Whether most documents are events, not rows of an extract."""
         return self.is_dms or len(self.rows) + self.messages > len(self.plain)
 
     @classmethod
@@ -122,16 +122,16 @@ class Events:
 
     @property
     def without_position(self) -> bool:
-        """Whether changes do not say where they stand in the source's log."""
+        """Whether some changes lack their position in the source's log."""
         changes = [source for op, _, source in self.rows if op != "r"]
         if not changes and self.is_flat:
             changes = [source for *_, source in self.rows]
         return any(position_of(source) is None for source in changes)
 
     def columns(self) -> dict[str, list[Column]]:
-        """The columns of the rows, a nested value as one."""
+        """The columns of the rows. A nested value is a single column."""
         found: dict[str, Column] = {}
-        # A delete may carry its key alone, with defaults for the rest.
+        # A delete may contain only its key, with defaults for the rest.
         rows = [row for op, row, _ in self.rows if op != "d"] or [row for _, row, _ in self.rows]
         rows = rows or self.plain
         for row in rows:
@@ -157,7 +157,7 @@ def _documents(sample: Sample) -> Iterator[Any]:
 
 
 def _is_message(document: Mapping[str, Any]) -> bool:
-    """Whether it is a message of Debezium that tells of no row."""
+    """Whether it is a Debezium message without a row."""
     return (
         (document.get("op") == "m" and "source" in document)
         or ("ddl" in document and ("databaseName" in document or "tableChanges" in document))
@@ -167,7 +167,7 @@ def _is_message(document: Mapping[str, Any]) -> bool:
 
 
 def _prefix_of(document: Mapping[str, Any]) -> str | None:
-    """What stands before the fields that Debezium adds to a flattened row; None without them."""
+    """The prefix of the fields that Debezium adds to a flattened row, or None without them."""
     for name, value in document.items():
         if name.endswith("op") and name != "op" and text_of(value) in ("c", "u", "d", "r"):
             prefix = name[:-2]
@@ -203,7 +203,7 @@ def _avro_type(of: Any) -> str:
 
 
 def _named_type(name: Any, parameters: Mapping[str, Any], plain: str) -> str:
-    """The Spark type of what Kafka Connect calls so."""
+    """The Spark type for a type name of Kafka Connect."""
     if name == "org.apache.kafka.connect.data.Decimal" and not plain.startswith("decimal"):
         scale = int(parameters.get("scale") or 0)
         precision = min(int(parameters.get("connect.decimal.precision") or 38), 38)
@@ -212,17 +212,17 @@ def _named_type(name: Any, parameters: Mapping[str, Any], plain: str) -> str:
 
 
 def fill(table: Table, events: Events, names: Sequence[str]) -> None:
-    """Tell what the events show; `names` are those of all files. Raises NoTableError for none."""
+    """Infer the table from the events and the file names. Raises NoTableError without events."""
     table.format = "debezium"
     if events.is_dms:
-        raise NoTableError("it is AWS DMS's JSON for Kinesis or Kafka, which is not read")
+        raise NoTableError("it is AWS DMS's JSON for Kinesis or Kafka, which is not supported")
     if events.messages and not events.rows and not events.plain:
         raise NoTableError(
-            "its messages tell of no rows: heartbeats, transactions, schema changes, or documents "
+            "its messages contain no rows: heartbeats, transactions, schema changes, or documents "
             "as text (MongoDB)"
         )
     if not events.rows and not events.plain:
-        raise NoTableError("no event was found at the beginning of its files")
+        raise NoTableError("its files do not start with an event")
     topic = table.folder.split(".")
     if len(topic) > 1 and all(topic):
         table.origin, table.folder = (*table.origin, *topic[:-1]), topic[-1]
@@ -232,22 +232,22 @@ def fill(table: Table, events: Events, names: Sequence[str]) -> None:
         table.settings["field_prefix"] = events.prefix
     if not events.rows:
         table.todos.append(
-            "its records say neither operation nor place: if each is an upsert, say "
-            "upserts_only: true and what orders them in sequence; else format may be extract"
+            "its records have neither an operation nor a position: if each is an upsert, set "
+            "upserts_only: true and a sequence that orders them; otherwise format may be extract"
         )
     elif events.without_position:
         if all(SINK.fullmatch(name) or _OTHER_SINK.fullmatch(name) for name in names):
             table.settings["sequence"] = "offset"
         else:
             table.todos.append(
-                "its changes do not say their place in the source's log (lsn; file and pos; scn): "
-                "name the columns that order them in sequence, or add the place to add.fields"
+                "its changes have no position in the source's log (lsn; file and pos; scn): set "
+                "sequence to the columns that order them, or add the position to add.fields"
             )
     found = events.columns()
     declared = set_columns(table, found)
     if not events.has_schema:
         table.hints.append(
-            "its records carry no types: numbers and texts may mean dates, times and decimals; "
+            "its records have no types: numbers and texts may be dates, times and decimals; "
             "see timestamp_unit and decimals"
         )
     ops = {op for op, *_ in events.rows}

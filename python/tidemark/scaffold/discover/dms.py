@@ -1,4 +1,4 @@
-"""AWS DMS's files: which of their columns are the task's, and which the table's."""
+"""Infer a table from files of AWS DMS: tell the task's columns from the table's."""
 
 import re
 from collections import Counter
@@ -25,29 +25,29 @@ from tidemark.scaffold.sampling import Column, Sample
 
 _DMS_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{6}")
 _OPERATION = re.compile("[IUD]")
-# A column may be called 2024, but not 1.5, nor as a time is written, nor as nothing.
+# A column may be called 2024, but not 1.5, a time, or the empty text.
 _NO_NAME = re.compile(r"$|\d+\.\d|\d{4}-\d\d-\d\d|\d{1,3}$")
 _CHANGE_SEQUENCE = re.compile(r"20\d{33}")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What is known of a table's files beforehand, as a feed without columns.
+    """What is known about a table's files, as a feed without columns.
 
-    Nobody may know whether change files have Op: then their samples tell.
+    If it is not known whether change files have Op, samples decide.
     """
 
     feed: Feed
     is_op_known: bool = True
 
     def has_op(self, kind: str) -> bool | None:
-        """Whether files of a kind have Op; None when samples must tell."""
+        """Whether files of this kind have Op. None if samples must decide."""
         return None if kind == "changes" and not self.is_op_known else self.feed.needs_op(kind)
 
 
 @dataclass
 class _Frame:
-    """The columns of one file of AWS DMS, with their names when the file has them."""
+    """The columns of one file of AWS DMS, with their names if the file has them."""
 
     kind: str
     columns: list[Column]
@@ -70,7 +70,7 @@ class _Frame:
         return dict(zip(self.names or (), self.columns, strict=False)).get(name)
 
     def values(self, name: str) -> list[Any]:
-        """The values of a column; NULLs when the file lacks it."""
+        """The values of a column, or NULLs if the file lacks it."""
         column = self.named(name)
         return column.values if column else [None] * self.rows
 
@@ -85,9 +85,9 @@ def fill(
     delimiter: str | None = None,
     known: Dialect | None = None,
 ) -> None:
-    """Tell what samples of full load and change files show. Raises NoTableError for empty ones.
+    """Infer the table from samples of load and change files. Raises NoTableError for empty files.
 
-    What is `known` beforehand is not guessed.
+    `known` takes precedence over the samples.
     """
     table.format = "dms"
     texts = [sample.text for sample in (*loads, *changes) if sample.type == "csv"]
@@ -124,7 +124,7 @@ def fill(
             # AWS DMS's own counter, $AR_H_CHANGE_SEQ.
             table.columns[column] = "string"
             table.settings["sequence"] = column
-    # The full load has each key once; without one, what was inserted should have.
+    # The full load has each key once. Without a load, so should the inserts.
     loaded = [frame for frame in frames if frame.kind == "load" and frame.rows]
 
     def values_of(name: str) -> list[list[Any]]:
@@ -152,8 +152,8 @@ def _known_frame(kind: str, sample: Sample, known: Dialect) -> _Frame:
     try:
         columns = csv_files.columns_of(sample.text, known.feed)
     except UnreadableFileError as error:
-        raise NoTableError(f"no sample can be read: {sample.path.name}: {error}") from error
-    # This text stands for a value that is not there.
+        raise NoTableError(f"no sample is readable: {sample.path.name}: {error}") from error
+    # The placeholder for a missing value.
     absent = known.feed.unavailable_value or None
     values = [[None if each == absent else each for each in column] for column in columns]
     names = None
@@ -184,31 +184,33 @@ def _frame(kind: str, sample: Sample, delimiter: str, known: Iterable[str] = ())
 
 
 def _set_header(table: Table, frames: Sequence[_Frame]) -> None:
-    """`header` says which files begin with column names."""
+    """Set `header`, which lists the files that start with column names."""
     has = {
         kind: {frame.has_header for frame in frames if frame.kind == kind}
         for kind in ("load", "changes")
     }
     load, changes = has["load"], has["changes"]
     if len(load) > 1 or len(changes) > 1 or (changes == {True} and load == {False}):
-        table.todos.append("some of its files begin with column names, others do not: see header")
+        table.todos.append("some of its files start with column names, others do not: see header")
     elif changes == {True} or (load == {True} and not changes):
         table.settings["header"] = "all"
         if not changes:
-            table.hints.append("no change file was seen: if they have no header, header is load")
+            table.hints.append(
+                "no change file found: if change files have no header, set header: load"
+            )
     elif load == {True}:
         table.settings["header"] = "load"
 
 
 def _take_op(table: Table, frames: Sequence[_Frame]) -> None:
-    """Take the operation from the columns: it is AWS DMS's, not the table's."""
+    """Separate the operation, which AWS DMS adds, from the table's columns."""
     _take_named_op(frames)
     _take_op_of_changes(table, frames)
     widths = {len(frame.columns) for frame in frames if frame.kind == "changes" and frame.op}
     for frame in frames:
         if frame.kind == "changes" or frame.names is not None:
             continue
-        # The operation of a load is I throughout; a table of one letter there is as wide without.
+        # The operation in a load is always I. If it is a column of the table, the width differs.
         wide = not widths or len(frame.columns) - 1 in widths
         if wide and _are_operations(frame.columns[0], "I") and len(frame.columns[0].values) > 1:
             frame.op = frame.take(0)
@@ -228,16 +230,16 @@ def _take_op_of_changes(table: Table, frames: Sequence[_Frame]) -> None:
             frame.op = frame.take(0)
     if changes and not any(frame.op for frame in changes):
         table.settings["op_in_changes"] = False
-        table.hints.append("its change files have no Op: every row of them is taken as an upsert")
+        table.hints.append("its change files have no Op: each of their rows is an upsert")
         if len(changes) == len(frames):
-            table.todos.append("neither a full load nor Op was seen: are its files of AWS DMS?")
+            table.todos.append("no full load and no Op found: check that AWS DMS wrote its files")
     elif any(not frame.op for frame in changes):
         table.todos.append("some of its change files have Op, others do not")
 
 
 def _take_known(table: Table, frames: Sequence[_Frame], known: Dialect) -> None:
-    """Take what the task adds from where its settings say, and tell if it is not there."""
-    # Where the task adds none, a column of that name is the table's own.
+    """Separate the columns that the task's settings add, and report missing ones."""
+    # If the task adds no Op, a column with this name belongs to the table.
     _take_named_op([frame for frame in frames if known.has_op(frame.kind) is not False])
     if not known.is_op_known:
         _take_op_of_changes(table, frames)
@@ -263,25 +265,25 @@ def _take_known(table: Table, frames: Sequence[_Frame], known: Dialect) -> None:
             missing.add("a header")
     if missing:
         table.todos.append(
-            f"the task says that its files have {' and '.join(sorted(missing))}, which not all of "
-            "them show: they may be older than the task's settings"
+            f"by the task's settings its files have {' and '.join(sorted(missing))}, but some do "
+            "not: they may be older than the settings"
         )
 
 
 def _has_rows_of(column: Column, form: re.Pattern[str]) -> bool:
-    """Whether most values have a form, of what rows there are: one record may be broken."""
+    """Whether most values match a pattern. A few records may be broken."""
     texts = [str(value or "") for value in column.values]
     return sum(bool(form.fullmatch(text)) for text in texts) >= 0.9 * len(texts)
 
 
 def _are_operations(column: Column, allowed: str) -> bool:
     values = Counter(column.values)
-    # One record may be broken, so a few others are no matter.
+    # A few records may be broken.
     return bool(values) and sum(values[op] for op in allowed) >= 0.9 * values.total()
 
 
 def _take_time(table: Table, frames: Sequence[_Frame]) -> None:
-    """Take the column of times that the task adds, `timestamp_column`: the first after Op."""
+    """Separate the `timestamp_column` that the task adds: the first column after Op."""
     with_rows = [frame for frame in frames if frame.columns and frame.columns[0].values]
     if not with_rows or any(len(frame.columns) < 2 for frame in frames):
         return
@@ -295,11 +297,12 @@ def _take_time(table: Table, frames: Sequence[_Frame]) -> None:
     names = {frame.names[0].lower(): frame.names[0] for frame in frames if frame.names}
     if len(names) > 1:
         return
-    # Without a header the name is free.
+    # Without a header, any name will do.
     name = next(iter(names.values()), "dms_timestamp")
     if any(frame.columns[0].is_loose for frame in frames):
         table.hints.append(
-            f"{name} is taken for what the task adds: if it is the table's own, list it instead"
+            f"{name} is assumed to be added by the task: if it is a column of the table, remove "
+            "timestamp_column and list it in columns"
         )
     for frame in frames:
         frame.take(0)
@@ -307,7 +310,7 @@ def _take_time(table: Table, frames: Sequence[_Frame]) -> None:
 
 
 def _name_columns(table: Table, frames: Sequence[_Frame]) -> None:
-    """Give files without column names those of the others, in their order; one spelling for all."""
+    """Give files without column names those of the other files, with one spelling for all."""
     spelled: dict[str, str] = {}
     for frame in frames:
         if frame.names:
@@ -322,14 +325,14 @@ def _name_columns(table: Table, frames: Sequence[_Frame]) -> None:
     if len(widths) > 1:
         table.todos.append(
             f"its records have {' or '.join(map(str, sorted(widths)))} columns: all files without "
-            "a header must have those that are listed"
+            "a header must have the listed columns"
         )
     for frame in unnamed:
         frame.names = names
 
 
 def _take_before_images(table: Table, found: dict[str, list[Column]], prefix: str) -> None:
-    """`BI_id` beside `id` is its value before an update: no column of the table."""
+    """Remove before images: `BI_id` next to `id` is its value before an update."""
     names = {name.lower() for name in found}
     images = [
         name
@@ -343,7 +346,7 @@ def _take_before_images(table: Table, found: dict[str, list[Column]], prefix: st
 
 
 def tables_of_transactions(found: Iterable[Sample]) -> set[tuple[str, str]]:
-    """(schema, table) of the changes in transaction files, as far as they are looked into."""
+    """The (schema, table) pairs in samples of transaction files."""
     named = set()
     for sample in found:
         delimiter = sampling.delimiter_of([sample.text])
@@ -356,9 +359,9 @@ def tables_of_transactions(found: Iterable[Sample]) -> set[tuple[str, str]]:
 def read_transactions(
     tables: Iterable[Table], transactions: Mapping[str, set[tuple[str, str]]]
 ) -> dict[str, str]:
-    """Tables without change files have their changes in transaction files, if these name them.
+    """Set `transactions_path` for tables with changes in transaction files.
 
-    Gives the folders with changes of tables that are not among these, and which.
+    Returns the folders with changes of other tables, and those tables.
     """
     left = {}
     tables = [table for table in tables if table.format == "dms" and table.origin]
@@ -370,6 +373,6 @@ def read_transactions(
                 table.settings["source_table"] = f"{table.origin[-1]}.{table.folder}"
                 missing.remove((table.origin[-1], table.folder))
         if missing or not named:
-            names = ", ".join(".".join(each) for each in sorted(missing)) or "none that is known"
-            left[folder] = f"has changes of tables without a full load here: {names}"
+            names = ", ".join(".".join(each) for each in sorted(missing)) or "unknown tables"
+            left[folder] = f"it has changes of tables without a full load here: {names}"
     return left

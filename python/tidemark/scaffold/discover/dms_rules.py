@@ -1,4 +1,4 @@
-"""The rules of an AWS DMS task's table mappings: which tables it takes, what becomes of names."""
+"""The rules of an AWS DMS task's table mappings: selected tables and renamed objects."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 from tidemark.errors import ConfigError
 
-# What a rule makes of a name; the others change no name.
+# The actions that change names.
 _RENAMES: dict[str, Callable[[str, str, str], str]] = {
     "rename": lambda name, value, old: value,
     "add-prefix": lambda name, value, old: f"{value}{name}",
@@ -25,7 +25,7 @@ _RENAMES: dict[str, Callable[[str, str, str], str]] = {
     "convert-lowercase": lambda name, value, old: name.lower(),
     "convert-uppercase": lambda name, value, old: name.upper(),
 }
-# Which names a rule may have made this one of.
+# The inverse: the name before the rule changed it.
 _ORIGINS: dict[str, Callable[[str, str, str], str]] = {
     "add-prefix": lambda name, value, old: name.removeprefix(value),
     "remove-prefix": lambda name, value, old: f"{value}{name}",
@@ -58,11 +58,11 @@ class Rule:
 
     @property
     def told(self) -> str:
-        """The rule, as people find it."""
+        """The rule's id and action, for messages."""
         return f"rule {self.id} ({self.action or self.kind})"
 
     def selects(self, schema: str, table: str) -> bool:
-        """Whether its object locator matches a table of the source; letter case counts."""
+        """Whether its object locator matches a source table. Case-sensitive."""
         if self.action == "explicit":
             return (self.schema, self.table) == (schema, table)
         return matches(self.schema, schema) and matches(self.table, table)
@@ -74,11 +74,11 @@ class Rule:
 
     @property
     def is_understood(self) -> bool:
-        """Whether it is known here what it does."""
+        """Whether Tidemark knows the rule."""
         if self.kind == "selection":
             return self.action in _SELECTIONS
         if self.kind != "transformation":
-            # How it loads, which the files do not show.
+            # It affects how a table is loaded, not the files.
             return self.kind == "table-settings"
         if self.target == "column":
             return self.renames or self.action in _OF_COLUMNS
@@ -89,11 +89,11 @@ class Rule:
         return is_tablespace or (self.target in ("schema", "table") and self.renames)
 
     def renamed(self, name: str) -> str:
-        """What it makes of a name."""
+        """The name after the rule."""
         return _RENAMES[self.action](name, *self._values)
 
     def origin(self, name: str) -> str:
-        """A name of which it may have made this one."""
+        """A possible name before the rule."""
         return _ORIGINS[self.action](name, *self._values) if self.action in _ORIGINS else name
 
     @property
@@ -102,7 +102,7 @@ class Rule:
 
 
 def parsed(text: str, where: str) -> Any:
-    """A text as JSON. Raises ConfigError that says where it is wrong."""
+    """Parse JSON. Raises ConfigError with the location of the error."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -110,7 +110,7 @@ def parsed(text: str, where: str) -> Any:
 
 
 def rules_of(mappings: Any, where: str) -> list[Rule]:
-    """The rules of table mappings. Raises ConfigError when they are none, or select nothing."""
+    """The rules of table mappings. Raises ConfigError if they are invalid or select no table."""
     entries = mappings.get("rules") if isinstance(mappings, Mapping) else None
     if not isinstance(entries, list) or not all(isinstance(each, Mapping) for each in entries):
         raise ConfigError(
@@ -124,7 +124,7 @@ def rules_of(mappings: Any, where: str) -> list[Rule]:
                 f"{where}, {rule.told}: its object-locator must have schema-name and table-name."
             )
     if not any(rule.kind == "selection" and rule.action in _TAKING for rule in rules):
-        raise ConfigError(f"{where} selects no table: there is no selection rule that includes.")
+        raise ConfigError(f"{where} selects no table: there is no selection rule with include.")
     return rules
 
 
@@ -132,7 +132,7 @@ def _rule(entry: Mapping[str, Any], at: int) -> Rule:
     schema, table = locator(entry, "schema-name"), locator(entry, "table-name")
     kind = str(entry.get("rule-type") or "")
     if kind == "transformation":
-        # Rules for a schema have no table, and some leave out what is all.
+        # Rules for a schema have no table, and some omit wildcards.
         schema, table = schema or "%", table or "%"
     return Rule(
         str(entry.get("rule-id") or at),
@@ -146,19 +146,19 @@ def _rule(entry: Mapping[str, Any], at: int) -> Rule:
 
 
 def locator(entry: Mapping[str, Any], name: str) -> str:
-    """One of the names by which a rule finds its objects; '' when it has none such."""
+    """A name in the rule's object locator, or ''."""
     found = entry.get("object-locator")
     return str(found.get(name) or "") if isinstance(found, Mapping) else ""
 
 
 def literal(pattern: str) -> str | None:
-    """The one name that a pattern without % and sets means; `_` is taken for itself."""
+    """The only name that a pattern without % and sets matches. `_` counts as a literal."""
     plain = re.sub(r"\[(.)\]", r"\1", pattern)
     return plain if plain and not re.search(r"%|\[.+\]", plain) else None
 
 
 def matches(pattern: str, name: str) -> bool:
-    """% is any text, _ a character, [ab] and [a-d] one of these."""
+    """Whether a name matches: % is any text, _ any character, [ab] and [a-d] one of a set."""
     return _compiled(pattern).fullmatch(name) is not None
 
 

@@ -1,7 +1,6 @@
-"""What an AWS DMS task says of its tables: by its rules, and its target's settings.
+"""Derive an AWS DMS task's tables from its rules and its target's settings.
 
-JSON in, tables and settings out. What asks AWS is in `aws/dms.py`, what looks into files in
-`task_tables.py`.
+Only parses JSON. `aws/dms.py` calls AWS, and `task_tables.py` reads files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,10 +25,10 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Task:
-    """A task with an S3 target: `target` are its S3Settings, `settings` those of the task.
+    """A task with an S3 target. `target` has its S3Settings, `settings` the task's settings.
 
-    `known` are the (schema, table) of its statistics, as the source calls them; `engine` is the
-    source's, `migration` one of full-load, cdc, full-load-and-cdc. They are empty when not known.
+    `known` has the (schema, table) pairs of its statistics, as in the source. `engine` is the
+    source's, `migration` is full-load, cdc or full-load-and-cdc. They are empty if not known.
     """
 
     name: str
@@ -43,12 +42,12 @@ class Task:
     # --- which tables ---------------------------------------------------------------------------
 
     def selects(self, schema: str, table: str) -> bool:
-        """Whether it takes a table of the source."""
+        """Whether it selects a table of the source."""
         found = {rule.action for rule in self._selections if rule.selects(schema, table)}
         return "explicit" in found or ("include" in found and "exclude" not in found)
 
     def named(self) -> list[tuple[str, str]]:
-        """The tables that the rules name without wildcards, and do not exclude again."""
+        """The tables that the rules include without wildcards and do not exclude."""
         names = [
             (literal(rule.schema), literal(rule.table))
             if rule.action == "include"
@@ -61,14 +60,14 @@ class Task:
 
     @property
     def has_wildcards(self) -> bool:
-        """Whether only a list of the source's tables tells which it takes."""
+        """Whether the rules have wildcards, so that they do not list all tables."""
         return any(
             rule.action == "include" and not (literal(rule.schema) and literal(rule.table))
             for rule in self._selections
         )
 
     def of_folder(self, folder: tuple[str, str]) -> tuple[str, str] | None:
-        """The table of the source whose files would stand in a (schema, table) folder."""
+        """The source table whose files are in a (schema, table) folder."""
         origins = (
             (schema, table)
             for schema in self._origins(folder[0], "schema")
@@ -94,7 +93,7 @@ class Task:
     # --- what becomes of their names ------------------------------------------------------------
 
     def folder(self, schema: str, table: str) -> tuple[str, str]:
-        """The folders of schema and table below the target's, as the rules rename them."""
+        """The folders of schema and table, after renames by the rules."""
         found = {"schema": schema, "table": table}
         for target, name in found.items():
             rules = self._renames(target, schema, table)
@@ -102,10 +101,10 @@ class Task:
         return found["schema"], found["table"]
 
     def doubts(self, schema: str, table: str) -> list[str]:
-        """What the rules leave open about a table's folder."""
+        """Ambiguities of a table's folder in the rules."""
         return [
-            f"{' and '.join(rule.told for rule in rules)} rename its {target}, of which AWS DMS "
-            "allows one: see path"
+            f"{' and '.join(rule.told for rule in rules)} rename its {target}, but AWS DMS allows "
+            "only one such rule: check path"
             for target in ("schema", "table")
             if len(rules := self._renames(target, schema, table)) > 1
         ]
@@ -119,7 +118,7 @@ class Task:
         return name
 
     def key(self, schema: str, table: str) -> list[str]:
-        """The key's columns, if a define-primary-key rule says them."""
+        """The key's columns from a define-primary-key rule."""
         for rule in self._of(schema, table, "table"):
             if rule.action == "define-primary-key":
                 defined = rule.content.get("primary-key-def")
@@ -128,7 +127,7 @@ class Task:
         return []
 
     def added(self, schema: str, table: str) -> dict[str, str]:
-        """The columns that rules add, and their Spark types."""
+        """The columns that rules add, with their Spark types."""
         return {
             str(rule.content.get("value")): _spark_type(rule.content.get("data-type"))
             for rule in self._of(schema, table, "column")
@@ -144,12 +143,12 @@ class Task:
         return None
 
     def before_image_prefix(self, schema: str, table: str) -> str | None:
-        """What stands before the names of before images, if a rule adds them."""
+        """The prefix of before images, if a rule adds them."""
         images = self.images(schema, table)
         return None if images is None else str(images.get("column-prefix", "BI_") or "") or None
 
     def images(self, schema: str, table: str) -> Mapping[str, Any] | None:
-        """What an add-before-image-columns rule says of a table, if there is one."""
+        """The content of an add-before-image-columns rule for a table, or None."""
         for rule in self._of(schema, table, "column"):
             if rule.action == "add-before-image-columns":
                 found = rule.content.get("before-image-def")
@@ -172,31 +171,31 @@ class Task:
     # --- what the files look like ---------------------------------------------------------------
 
     def place(self) -> tuple[str, str]:
-        """Its bucket, and the folder in it ('' when it has none)."""
+        """Its bucket, and the folder in it or ''."""
         return str(self.target["BucketName"]), str(self.target.get("BucketFolder") or "").strip("/")
 
     @property
     def is_parquet(self) -> bool:
-        """Whether its files carry their columns' names and types."""
+        """Whether its files contain column names and types."""
         return self.text("DataFormat").lower() == "parquet"
 
     @property
     def has_names(self) -> bool:
-        """Whether its files carry their columns' names."""
+        """Whether its files contain column names."""
         return self.is_parquet or self.is_on("AddColumnName")
 
     @property
     def is_op_doubtful(self) -> bool:
-        """AWS's own words differ on whether its change files have Op."""
+        """Whether AWS's documentation is ambiguous on Op in its change files."""
         return self.is_on("CdcInsertsAndUpdates") and not self.is_on("IncludeOpForFullLoad")
 
     @property
     def has_transactions(self) -> bool:
-        """Whether the changes of all tables stand together, in the order of transactions."""
+        """Whether the changes of all tables are in common files, in the order of transactions."""
         return self.is_on("PreserveTransactions") and bool(self.text("CdcPath"))
 
     def feed(self, schema: str, table: str) -> dict[str, Any]:
-        """The settings of the feed that differ from its defaults; paths are not among them."""
+        """The feed settings that differ from the defaults, except paths."""
         found: dict[str, Any] = {}
         if not self.is_parquet and self.is_on("AddColumnName"):
             found["header"] = "all"
@@ -222,7 +221,7 @@ class Task:
             found["delimiter"] = _escaped(self.text("CsvDelimiter"))
         if _escaped(self.text("CsvRowDelimiter")) not in ("", r"\n", r"\r\n"):
             found["row_delimiter"] = _escaped(self.text("CsvRowDelimiter"))
-        # By default AWS DMS writes NULL, or nothing: Tidemark reads both.
+        # By default AWS DMS writes NULL or nothing. Tidemark reads both.
         if self.target.get("CsvNullValue") not in (None, "NULL"):
             found["null_text"] = self.text("CsvNullValue")
         if "Rfc4180" in self.target and not self.is_on("Rfc4180"):
@@ -232,7 +231,7 @@ class Task:
         return found
 
     def dialect(self, schema: str, table: str) -> Dialect:
-        """The same, for who reads samples of the files."""
+        """The feed settings for reading samples."""
         found = self.feed(schema, table)
         reads = Feed(
             *("", "", "", "", "dms", "", (), ()),
@@ -250,12 +249,12 @@ class Task:
         return Dialect(reads, is_op_known=not self.is_op_doubtful)
 
     def text(self, name: str) -> str:
-        """A setting of the target; '' when it is not set."""
+        """A setting of the target, or ''."""
         value = self.target.get(name)
         return "" if value is None else str(value)
 
     def is_on(self, name: str) -> bool:
-        """Whether a setting of the target is on; older endpoints have y for true."""
+        """Whether a setting of the target is on. Older endpoints use y for true."""
         return self.text(name).lower() in ("true", "y", "yes", "1")
 
 
@@ -263,7 +262,7 @@ class Task:
 
 
 def from_files(mappings: Path, endpoint: Path) -> Task:
-    """A task as files have it that AWS's console or command line wrote."""
+    """A task from files exported by AWS's console or command line."""
     found = _json(mappings)
     if isinstance(found, Mapping) and isinstance(found.get("TableMappings"), str):
         found = parsed(found["TableMappings"], str(mappings))
@@ -282,17 +281,16 @@ def _json(file: Path) -> Any:
 
 
 def target_of(found: Any, where: str) -> dict[str, Any]:
-    """The S3Settings in an endpoint's settings, or in what describe-endpoints answers.
+    """The S3Settings in an endpoint's settings, or in the output of describe-endpoints.
 
-    Older endpoints have them as extra connection attributes. Raises ConfigError when there is no
-    bucket.
+    Older endpoints have extra connection attributes instead. Raises ConfigError without a bucket.
     """
     endpoints = found.get("Endpoints") if isinstance(found, Mapping) else None
     if isinstance(endpoints, list):
         on_s3 = [each for each in endpoints if isinstance(each, Mapping) and "S3Settings" in each]
         if len(on_s3) > 1:
             names = ", ".join(str(each.get("EndpointIdentifier")) for each in on_s3)
-            raise ConfigError(f"{where} has several endpoints with S3Settings ({names}): keep one.")
+            raise ConfigError(f"{where} has several endpoints with S3Settings ({names}). Keep one.")
         found = on_s3[0] if on_s3 else found
     if isinstance(found, Mapping) and isinstance(found.get("Endpoint"), Mapping):
         found = found["Endpoint"]
@@ -300,8 +298,8 @@ def target_of(found: Any, where: str) -> dict[str, Any]:
     settings = found.get("S3Settings", found) if isinstance(found, Mapping) else None
     if not isinstance(settings, Mapping) or not settings.get("BucketName"):
         raise ConfigError(
-            f"{where} has no S3Settings with a BucketName: it must be the target endpoint's "
-            "settings as JSON, or what aws dms describe-endpoints prints of it."
+            f"{where} has no S3Settings with a BucketName. It must be the target endpoint's "
+            "settings as JSON, or the output of aws dms describe-endpoints."
         )
     return {**_attributes(str(attributes or "")), **settings}
 
@@ -315,7 +313,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _escaped(text: str) -> str:
-    """A delimiter as the YAML has it: dbt cuts off a line end that is one."""
+    """A delimiter escaped for the YAML, because dbt strips line ends."""
     named = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
     return "".join(
         named.get(each) or (f"\\x{ord(each):02x}" if each < " " or each == "\x7f" else each)
@@ -324,7 +322,7 @@ def _escaped(text: str) -> str:
 
 
 def _spark_type(data_type: Any) -> str:
-    """The Spark type of a type of AWS DMS; string when it is told by none."""
+    """The Spark type for a type of AWS DMS. `string` if there is no better type."""
     of = data_type if isinstance(data_type, Mapping) else {}
     kind = str(of.get("type") or "").lower()
     if kind == "numeric":

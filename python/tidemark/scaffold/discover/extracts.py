@@ -1,4 +1,4 @@
-"""Full extracts: their columns, and the time that their paths carry."""
+"""Infer a table from full extracts: columns, and the time in their paths."""
 
 import re
 from collections import Counter
@@ -40,7 +40,7 @@ def fill(
     files: Sequence[str],
     delimiter: str | None = None,
 ) -> None:
-    """Tell what samples of the `files` of extracts show. Raises NoTableError for empty ones."""
+    """Infer the table from samples of extracts. Raises NoTableError for empty files."""
     table.format = "extract"
     texts = [sample.text for sample in samples if sample.type == "csv"]
     delimiter = delimiter or sampling.delimiter_of(texts)
@@ -56,14 +56,14 @@ def fill(
         places = by_place(table, max(len(columns) for columns in frames))
         frames = [dict(zip(places, columns.values(), strict=False)) for columns in frames]
     spelled: dict[str, str] = {}
-    # The newest file first: its columns are what the table has now.
+    # Newest file first, since it has the table's current columns.
     named = [
         dict(zip(one_spelling(list(map(str, columns)), spelled), columns.values(), strict=True))
         for columns in reversed(frames)
     ]
     alike = [set(map(str.lower, columns)) for columns in named]
     if any(len(one & other) * 2 < min(len(one), len(other)) for one in alike for other in alike):
-        table.todos.append("its files have different columns: are they of several tables?")
+        table.todos.append("its files have different columns: they may belong to several tables")
     names = dict.fromkeys(name for columns in named for name in columns)
     found = {name: [each[name] for each in named if name in each] for name in names}
     declared = set_columns(table, found)
@@ -72,8 +72,8 @@ def fill(
         are_operations = values and all(value in ("I", "U", "D") for value in values)
         if are_operations and _STATUS.search(name.lower()):
             table.todos.append(
-                f"{name} holds I, U, D: if the files have changes only, say status_column: "
-                f"{declared[name]} and take it out of the columns"
+                f"{name} contains I, U, D: if the files have only changes, set status_column: "
+                f"{declared[name]} and remove it from columns"
             )
     _set_times(table, root, files)
 
@@ -86,7 +86,7 @@ def fill(
 
 
 def _extract_columns(sample: Sample, delimiter: str) -> dict[str | int | None, Column]:
-    """The columns of an extract; a CSV file without names has None and places for them."""
+    """The columns of an extract by name, or for a CSV file without names by None and numbers."""
     if sample.type == "csv":
         columns = sampling.csv_columns(sample.text, delimiter)
         if not columns or not looks_like_header(columns, expected=True):
@@ -96,15 +96,16 @@ def _extract_columns(sample: Sample, delimiter: str) -> dict[str | int | None, C
 
 
 def _set_times(table: Table, root: Path, files: Sequence[str]) -> None:
-    """`time_in_name`, when every file's path has a time; which files are one extract."""
+    """Set `time_in_name`, if all paths have a time, and `extract_is`."""
     inner = [PurePosixPath(file.removeprefix(f"{table.path}/")) for file in files]
     form = next((form for form in _TIMES if all(_times(form, str(path)) for path in inner)), None)
     if form is None:
         parts = [path for path in inner if _is_a_part(path)]
         if len(files) > 1 and parts:
             table.todos.append(
-                f"{parts[0]} looks like a part of an extract, but each file is taken for a whole "
-                "one: put the files of each into a folder with its time (time_in_name, extract_is)"
+                f"{parts[0]} looks like part of an extract, but each file would be a complete one: "
+                "put the files of each extract into a folder with its time (time_in_name, "
+                "extract_is)"
             )
         return
     table.settings["time_in_name"] = form
@@ -120,7 +121,7 @@ def _set_times(table: Table, root: Path, files: Sequence[str]) -> None:
 
 
 def _times(form: str, path: str) -> list[str]:
-    """What looks like a time of the form `%Y-%m-%d` in a path."""
+    """The parts of a path that match a time format such as `%Y-%m-%d`."""
     pieces = re.split(r"%(.)", form)
     pattern = "".join(
         _DIGITS[piece] if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)

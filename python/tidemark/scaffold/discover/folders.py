@@ -1,4 +1,4 @@
-"""The folders of tables below the landing folder."""
+"""Find the folders of tables below the landing folder."""
 
 import os
 import re
@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from tidemark.errors import ConfigError
 from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, SIDE
 
-# A URI that was taken for a path.
+# A URI that was parsed as a path.
 _URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")
-# Folders within a table's folder: dates and numbers, year=2026, p1, full load and changes apart.
+# Folders within a table's folder: dates and numbers, year=2026, p1, fullload, cdc.
 PART = re.compile(
     r"\d+([-_.:T]\d+)*Z?|[^=]+=.*|(p|part|partition|seg|segment)[-_]?\d+"
     r"|full|cdc|(full|cdc|initial)[-_]?load",
@@ -23,19 +23,19 @@ Left = dict[str, str]
 
 
 def start(root: Path, below: str) -> Path:
-    """The folder `below` of the landing folder. Raises ConfigError when there is none."""
+    """The folder `below` of the landing folder. Raises ConfigError if it does not exist."""
     if _URI.search(str(root)):
         raise ConfigError(
-            "The landing folder is a URI: only local folders are looked into. Copy some files of "
-            "each table to one, and point TIDEMARK_LANDING at it for this command."
+            "The landing folder is a URI, but this command reads only local folders. Copy some "
+            "files of each table to one, and point TIDEMARK_LANDING at it for this command."
         )
     if not root.is_dir():
         raise ConfigError(
-            f"The landing folder {root} does not exist: create it, "
+            f"The landing folder {root} does not exist. Create it, "
             "or point TIDEMARK_LANDING at the folder where your change files arrive."
         )
     top = root.resolve()
-    # People also name it from where they are: landing/shop.
+    # Also accept a path relative to the working directory, such as landing/shop.
     places = [(root / below).resolve(), Path(below).resolve()]
     found = next((each for each in places if each.is_dir() and each.is_relative_to(top)), None)
     if not found:
@@ -44,7 +44,7 @@ def start(root: Path, below: str) -> Path:
 
 
 def files_below(root: Path, folder: Path) -> list[str]:
-    """The data files below a folder, as paths below the landing folder, sorted."""
+    """The data files below a folder, as sorted paths relative to the landing folder."""
     return sorted(_walk(root, folder)) if folder.is_dir() else []
 
 
@@ -60,9 +60,9 @@ def _walk(root: Path, folder: Path) -> Iterator[str]:
 
 
 def tables_below(root: Path, folder: Path) -> tuple[dict[str, list[str]], Left]:
-    """The files by their table's folder, and what is left, with the reason.
+    """The files by their table's folder, and the skipped files and folders with the reason.
 
-    A table's folder is above the folders of dates and partitions in it.
+    Folders of dates and partitions belong to the table's folder above them.
     """
     found: dict[str, list[str]] = defaultdict(list)
     left: Left = {}
@@ -73,14 +73,14 @@ def tables_below(root: Path, folder: Path) -> tuple[dict[str, list[str]], Left]:
         if parts:
             found["/".join(parts)].append(file)
         else:
-            left[file] = "lies in no folder of its own: put it into a folder SOURCE/TABLE"
+            left[file] = "it is not in a table's folder: put it into a folder SOURCE/TABLE"
     left |= _joined(found)
     left |= _days_in_front(found)
     return found, left
 
 
 def _joined(found: dict[str, list[str]]) -> Left:
-    """A folder within a table's folder: a partition of a parallel load, or another table."""
+    """Join partitions of a parallel load with their table's folder above them."""
     left: Left = {}
     for inner in sorted(found, reverse=True):
         outer = next((str(up) for up in PurePosixPath(inner).parents if str(up) in found), None)
@@ -92,7 +92,7 @@ def _joined(found: dict[str, list[str]]) -> Left:
             found[outer] = sorted([*found[outer], *found.pop(inner)])
         else:
             left[outer] = (
-                f"has files of its own and folders of tables, such as {inner}: "
+                f"it has both files and folders of tables, such as {inner}: "
                 "put the files into a folder of their own"
             )
     for outer in left:
@@ -101,13 +101,13 @@ def _joined(found: dict[str, list[str]]) -> Left:
 
 
 def is_dms(file: str, *, changes: bool = True) -> bool:
-    """Whether a file has a name that AWS DMS gives to load files, or, with `changes`, any."""
+    """Whether AWS DMS gives such names to load files or, with `changes`, to change files."""
     name = PurePosixPath(file).name
     return bool(DMS_LOAD.match(name) or (changes and DMS_CHANGES.match(name)))
 
 
 def _days_in_front(found: dict[str, list[str]]) -> Left:
-    """Tables below a folder for each day: landing reads a table from one folder."""
+    """Skip tables below a folder per day, since landing reads a table from one folder."""
     left: Left = {}
     places: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for folder in found:
@@ -116,8 +116,8 @@ def _days_in_front(found: dict[str, list[str]]) -> Left:
     for same in places.values():
         if len(same) > 1 and all(_YEAR.search(folder) for folder in same):
             left[same[0]] = (
-                f"holds a part of a table, as do {len(same) - 1} more folders: the day must stand "
-                "below the table's folder, not above"
+                f"it has a part of a table, like {len(same) - 1} more folders: folders of days "
+                "must be below the table's folder, not above it"
             )
             for folder in same:
                 del found[folder]

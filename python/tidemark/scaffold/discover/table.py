@@ -1,4 +1,4 @@
-"""A table as its files show it: columns, key, and what a person must decide."""
+"""A table as inferred from its files: columns, key, and open decisions."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from tidemark.readers.records import declared_names, safe_name
 from tidemark.scaffold import sampling
 from tidemark.scaffold.sampling import Column, Sample, UnreadableSampleError
 
-# How many files of each kind are looked into: the first, the middle one, the last.
+# The number of files of each kind to sample: the first, the middle, the last.
 _LOOKED_INTO = 3
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME_LIKE = re.compile(r"[^\W\d][\w $#.()/%-]*")
@@ -20,9 +20,9 @@ _IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "w
 
 @dataclass
 class Table:
-    """A table as its files show it.
+    """A table as inferred from its files.
 
-    `todos` are decisions without which it cannot run, `hints` are for who reads the YAML.
+    `todos` are decisions that it needs before it can run, `hints` are comments for the YAML.
     """
 
     path: str
@@ -40,7 +40,7 @@ class Table:
 
     @property
     def name(self) -> str:
-        """`source.table`, as it is declared."""
+        """`source.table`."""
         return f"{self.source}.{self.table}"
 
     @property
@@ -53,11 +53,11 @@ class Table:
 
 
 class NoTableError(Exception):
-    """The files of a folder are no table that landing could read; the message says why."""
+    """The files of a folder are not a table that landing can read, with the reason."""
 
 
 def samples(root: Path, files: Sequence[str]) -> list[Sample]:
-    """The beginnings of the first, the middle and the last file that can be read."""
+    """The start of the first, the middle and the last file, as far as they are readable."""
     picked = {0, len(files) // 2, len(files) - 1} if files else set()
     found, reasons = [], []
     for at in sorted(picked)[:_LOOKED_INTO]:
@@ -66,21 +66,21 @@ def samples(root: Path, files: Sequence[str]) -> list[Sample]:
         except UnreadableSampleError as error:
             reasons.append(f"{files[at]}: {error}")
     if files and not found:
-        raise NoTableError(f"no sample can be read: {'; '.join(reasons)}")
+        raise NoTableError(f"no sample is readable: {'; '.join(reasons)}")
     return found
 
 
 def check_texts(table: Table) -> None:
-    """dbt renders the texts of YAML files as Jinja: a name that looks so cannot be declared."""
+    """Raise NoTableError for names that dbt would render as Jinja, or that are not printable."""
     texts = [table.path, *(str(value) for value in table.settings.values())]
     if any(mark in text for text in texts for mark in ("{{", "{%", "{#")):
-        raise NoTableError("its name holds {{, {% or {#, which dbt takes for Jinja: rename it")
+        raise NoTableError("its name contains {{, {% or {#, which dbt reads as Jinja: rename it")
     if any(not character.isprintable() for text in texts for character in text.replace("\t", "")):
-        raise NoTableError("its name holds characters that are not printable: rename it")
+        raise NoTableError("its name has unprintable characters: rename it")
 
 
 def set_columns(table: Table, found: Mapping[str, Sequence[Column]]) -> dict[str, str]:
-    """Declare the columns under names that dbt and landing can have; gives them by file's name."""
+    """Declare the columns under valid names. Returns these by the name in the files."""
     names = [name for name in found if name]
     wanted: dict[str, str] = {}
     for name in names:
@@ -88,7 +88,7 @@ def set_columns(table: Table, found: Mapping[str, Sequence[Column]]) -> dict[str
         taken = {other.lower() for other in (*wanted.values(), *RESERVED)}
         if _NAME.fullmatch(plain) and plain.lower() not in taken:
             wanted[name] = plain
-    # Landing must find each under the name that is declared.
+    # Landing must match each column to its declared name.
     at_place = declared_names(dict(enumerate(names)), list(wanted.values()))
     declared = {names[at]: name for at, name in at_place.items() if wanted.get(names[at]) == name}
     declared = {name: declared[name] for name in names if name in declared}
@@ -96,11 +96,13 @@ def set_columns(table: Table, found: Mapping[str, Sequence[Column]]) -> dict[str
     for of, name in declared.items():
         odd = sampling.odd_texts(found[of]) if table.columns[name] == "string" else []
         if odd:
-            table.hints.append(f"{name} is a string for {', '.join(odd)}; the rest are numbers")
+            table.hints.append(
+                f"{name} is a string because of {', '.join(odd)}; the rest are numbers"
+            )
     left = [name for name in names if name not in declared]
     if left:
         table.hints.append(
-            f"{', '.join(left)}: no name that can be declared; landing adds it under another"
+            f"{', '.join(left)}: cannot be declared under this name; landing adds it under another"
         )
     return declared
 
@@ -108,10 +110,9 @@ def set_columns(table: Table, found: Mapping[str, Sequence[Column]]) -> dict[str
 def find_key(
     table: Table, declared: Mapping[str, str], values_of: Callable[[str], Sequence[Sequence[Any]]]
 ) -> None:
-    """The column `id` or `<table>_id`, if it is never NULL and each of its values stands once.
+    """Set the key to `id` or `<table>_id`, if that column is unique and never NULL.
 
-    `values_of` gives a column's values, in groups of rows of which no two may be of one key. More
-    is not guessed.
+    `values_of` returns a column's values, in groups in which each key may occur only once.
     """
     for candidate in ["id", *(f"{name}id" for name in _singulars(table.folder))]:
         for name, column in declared.items():
@@ -129,7 +130,7 @@ def _are_unique(values: Sequence[Any]) -> bool:
 
 
 def _singulars(name: str) -> list[str]:
-    """A table's name and what may be its singular, without marks between the words."""
+    """A table's name and its possible singulars, without separators."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     last = re.split(r"[^a-z0-9]", name.lower())[-1]
     found = [plain]
@@ -142,21 +143,22 @@ def _singulars(name: str) -> list[str]:
 
 
 def first_text(column: Column) -> str:
-    """The first value of a CSV file's column, which may be its name."""
+    """The first value of a column in a CSV file, which may be its name."""
     return str(column.values[0] or "").strip() if column.values else ""
 
 
 def looks_like_header(columns: Sequence[Column], *, expected: bool = False) -> bool:
-    """Whether a CSV file's first record is its column names.
+    """Whether the first record of a CSV file is a header.
 
-    They must differ, most must look like names, and below one that does must stand what looks
-    otherwise: numbers, dates. Where a header is `expected`, it is enough if all look like names.
+    Its values must be distinct, and most must look like names. One of these columns must have other
+    values, such as numbers or dates. If a header is `expected`, it is enough that all look like
+    names.
     """
     names = [first_text(column) for column in columns]
     if len(set(names)) < len(names):
         return False
     types = {sampling.type_of_texts([name]) for name in names if name}
-    # A year may be a name; no date, no price is.
+    # A year may be a name, but not a date or a price.
     if types - {"string", "bigint"}:
         return False
     like_names = [bool(_NAME_LIKE.fullmatch(name)) for name in names]
@@ -170,9 +172,9 @@ def looks_like_header(columns: Sequence[Column], *, expected: bool = False) -> b
 
 
 def one_spelling(names: Sequence[str], known: dict[str, str]) -> list[str]:
-    """The names of a file's columns as files before it spell them, in other letter case perhaps.
+    """The names of a file's columns, in the letter case of earlier files.
 
-    `known` are those spellings by lower case; it learns new ones. Twins in one file stay two.
+    `known` maps lower case to these spellings and is updated. Names in one file stay distinct.
     """
     return [
         name if known.get(name.lower()) in names else known.setdefault(name.lower(), name)
@@ -181,17 +183,17 @@ def one_spelling(names: Sequence[str], known: dict[str, str]) -> list[str]:
 
 
 def set_encoding(table: Table, samples: Iterable[Sample]) -> None:
-    """`encoding`, where the text of a file is not UTF-8."""
+    """Set `encoding` if the text of a file is not UTF-8."""
     odd = {sample.encoding for sample in samples} - {"utf-8"}
     if "utf-16" in odd:
         table.settings["encoding"] = "utf-16"
     elif odd:
-        table.todos.append("its text is not UTF-8: name its encoding, such as encoding: latin-1")
+        table.todos.append("its text is not UTF-8: set its encoding, such as encoding: latin-1")
 
 
 def by_place(table: Table, width: int) -> list[str]:
-    """Names for the columns of files without names: they are for a person to change."""
+    """Placeholder names for the columns of files without names."""
     table.todos.append(
-        f"its files have no header: give the {width} columns their names and types, in this order"
+        f"its files have no header: set names and types of the {width} columns, in this order"
     )
     return [f"column_{at}" for at in range(1, width + 1)]

@@ -1,4 +1,4 @@
-"""The tables that an AWS DMS task writes: what the task says, and what samples of its files add."""
+"""The tables that an AWS DMS task writes, from its settings and samples of its files."""
 
 import re
 import tempfile
@@ -21,31 +21,31 @@ from tidemark.scaffold.discover.table import check_texts
 from tidemark.scaffold.sampling import TEXT_BYTES
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-# Of a text file more is not looked at; packed texts are smaller still.
+# How much of a text file is copied. Compressed texts need less.
 _COPIED_BYTES = 4 * TEXT_BYTES
 
 
 class _Landing(Protocol):
-    """The landing folder, as far as it is looked into."""
+    """Read access to the landing folder."""
 
-    # What stands before schema and table in the paths below it.
+    # The path from the landing folder to the folders of schemas.
     below: str
 
     def folders(self) -> list[tuple[str, str]]:
-        """The folders of schemas and tables that are there."""
+        """The existing (schema, table) folders."""
 
     def files(self, folder: str) -> list[str]:
         """The data files below a folder."""
 
     def samples(self, files: Sequence[str]) -> Any:
-        """A context with a local folder that has some of these files."""
+        """A context manager that provides a local folder with some of these files."""
 
 
 def landing_of(task: Task, place: str) -> _Landing:
-    """The landing folder at a place, a local folder or a URI, into which the task writes.
+    """The landing folder, a local folder or a URI, to which the task writes.
 
-    A local one stands for the bucket, or if it does not have the task's folder, for that folder.
-    Raises ConfigError when the task writes elsewhere.
+    A local folder represents the bucket, or, if it does not contain the task's folder, that folder.
+    Raises ConfigError if the task writes elsewhere.
     """
     bucket, folder = task.place()
     if "://" not in place:
@@ -56,16 +56,16 @@ def landing_of(task: Task, place: str) -> _Landing:
     if scheme not in ("s3", "s3a", "s3n") or not f"{written}/".startswith(f"{top}/"):
         raise ConfigError(
             f"The task {task.name} writes to s3://{written}, which is not below TIDEMARK_LANDING, "
-            f"{place}: set TIDEMARK_LANDING=s3a://{written}"
+            f"{place}. Set TIDEMARK_LANDING=s3a://{written}"
         )
     return _OnS3(top, written[len(top) :].strip("/"))
 
 
 def survey(task: Task, place: str, declared: Mapping[str, str]) -> Survey:
-    """Every table that a task writes; they have no names yet.
+    """Every table that a task writes, still without names.
 
-    `declared` maps the paths of declared feeds to their names: they are not looked at.
-    Raises ConfigError when nothing tells which tables there are.
+    `declared` maps the paths of declared feeds to their names. Their files are not read. Raises
+    ConfigError if the tables cannot be determined.
     """
     landing = landing_of(task, place)
     found = Survey()
@@ -77,8 +77,8 @@ def survey(task: Task, place: str, declared: Mapping[str, str]) -> Survey:
             continue
         if any(other.path == path for other in found.tables):
             found.left[f"{schema}.{table}"] = (
-                f"the rules put it into {path}, where another table is, which AWS DMS does not "
-                "support"
+                f"the rules put it into {path}, the folder of another table, which AWS DMS does "
+                "not support"
             )
             continue
         try:
@@ -89,12 +89,12 @@ def survey(task: Task, place: str, declared: Mapping[str, str]) -> Survey:
 
 
 def path_of(task: Task, landing: _Landing, schema: str, table: str) -> str:
-    """Where the task writes a table of the source, below the landing folder."""
+    """The path of a source table's files, below the landing folder."""
     return "/".join(part for part in (landing.below, *task.folder(schema, table)) if part)
 
 
 def tables(task: Task, landing: _Landing, left: dict[str, str]) -> list[tuple[str, str]]:
-    """The (schema, table) of the source that the task takes; `left` learns what is none."""
+    """The (schema, table) pairs that the task selects. Adds the others to `left`."""
     named = task.named()
     if task.known:
         for each in named:
@@ -111,16 +111,16 @@ def tables(task: Task, landing: _Landing, left: dict[str, str]) -> list[tuple[st
             schemas = {task.folder(*each)[0] for each in found}
             for folder, table in folders.items():
                 if table is None and folder[0] in schemas:
-                    left["/".join(folder)] = "no table that the rules take would stand there"
+                    left["/".join(folder)] = "no table that the rules select has this folder"
             if not found:
                 raise ConfigError(
-                    f"The rules of {task.name} have wildcards, and nothing says which tables there "
-                    "are: start the task and use --dms-task, or let its files arrive below "
-                    "TIDEMARK_LANDING first."
+                    f"The rules of {task.name} have wildcards, so they do not list its tables. "
+                    "Start the task and use --dms-task, or wait until its files have arrived below "
+                    "TIDEMARK_LANDING."
                 )
     for each in list(found):
         if any(part in ("", ".", "..") for part in task.folder(*each)):
-            left[".".join(each)] = "its name is none of a folder: rename it by a rule"
+            left[".".join(each)] = "its name cannot be a folder: rename it with a rule"
             found.remove(each)
     return found
 
@@ -149,7 +149,7 @@ def _table(task: Task, landing: _Landing, schema: str, table: str, path: str) ->
         found.hints += task.doubts(schema, table)
     added = task.added(schema, table)
     if added and not task.has_names:
-        found.hints.append(f"columns that rules add stand last in its files: {', '.join(added)}")
+        found.hints.append(f"columns that rules add are last in its files: {', '.join(added)}")
     _set_sequence(task, schema, table, found)
     _set_key(task, schema, table, found)
     found.hints += dms_hints.of(task, schema, table)
@@ -160,7 +160,7 @@ def _table(task: Task, landing: _Landing, schema: str, table: str, path: str) ->
 def _set_feed(
     task: Task, landing: _Landing, schema: str, table: str, found: Table, *, has_changes: bool
 ) -> None:
-    """What the task says goes before what samples suggest."""
+    """Set the feed's settings. Those of the task take precedence over samples."""
     sampled = found.settings
     found.settings = task.feed(schema, table)
     for name in ("encoding", "sequence"):
@@ -174,12 +174,12 @@ def _set_feed(
         if "op_in_changes" in sampled:
             found.settings["op_in_changes"] = sampled["op_in_changes"]
     elif task.is_op_doubtful and task.has_names:
-        # By its name Op is found where it is.
+        # Files with column names show whether they have Op.
         found.settings["op_in_changes"] = False
     elif task.is_op_doubtful:
         found.todos.append(
-            "CdcInsertsAndUpdates without IncludeOpForFullLoad: AWS's words differ on whether "
-            "change files have Op; look into one, and set op_in_changes: false if it has none"
+            "CdcInsertsAndUpdates without IncludeOpForFullLoad: AWS's documentation is ambiguous "
+            "on Op in change files; check one, and set op_in_changes: false if it has no Op"
         )
 
 
@@ -192,7 +192,7 @@ def _set_columns_without_files(task: Task, schema: str, table: str, found: Table
     else:
         order = ", in their order"
     if found.columns:
-        order = f" besides those that the rules name{order}"
+        order = f" in addition to those in the rules{order}"
     found.todos.append(f"no files yet: list its columns with their types{order}")
 
 
@@ -208,7 +208,7 @@ def _set_key(task: Task, schema: str, table: str, found: Table) -> None:
     if not said:
         if not found.key:
             found.hints.append(
-                "AWS DMS tells the key only where a define-primary-key rule has it: see the source"
+                "AWS DMS shows the key only in a define-primary-key rule: look it up in the source"
             )
         return
     columns = [
@@ -220,11 +220,11 @@ def _set_key(task: Task, schema: str, table: str, found: Table) -> None:
         found.key = names[0] if len(names) == 1 else names
     else:
         found.key = None
-        found.hints.append(f"a define-primary-key rule says that its key is {', '.join(said)}")
+        found.hints.append(f"its key in a define-primary-key rule is {', '.join(said)}")
 
 
 def _declared(name: str, found: Table) -> str | None:
-    """The name under which a column of the files is declared."""
+    """The declared name of a column in the files."""
     for alike in (str, str.lower, safe_name):
         for column in found.columns:
             if name and alike(column) == alike(name):
@@ -286,7 +286,7 @@ class _OnS3:
 
     @contextmanager
     def samples(self, files: Sequence[str]) -> Iterator[tuple[Path, Sequence[str]]]:
-        """Copies of the beginnings of the first, middle and last file of each kind."""
+        """Copy the start of the first, middle and last file of each kind."""
         loads = [file for file in files if DMS_LOAD.match(PurePosixPath(file).name)]
         changes = [file for file in files if _is_change(file)]
         some = [
@@ -306,7 +306,7 @@ class _OnS3:
             _reaching(f"{self.top}/{file}"),
             self._client.open_input_file(f"{self.top}/{file}") as source,
         ):
-            # Parquet has its columns at the end.
+            # Parquet has its schema at the end.
             is_text = ".parquet" not in to.name.lower()
             to.write_bytes(source.read(_COPIED_BYTES) if is_text else source.read())
 
