@@ -208,7 +208,7 @@ def test_a_host_that_goes_on_finds_its_settings(
         ),
         (["--project", "/nowhere"], "There is no dbt_project.yml in /nowhere"),
         (["--project", "s3://none/p.zip"], "s3://none/p.zip: "),
-        (["--project", str(REPO), "--target", "thrift"], "use --target embedded"),
+        (["--project", str(REPO), "--target", "thrift"], "Use --target embedded"),
     ],
 )
 def test_a_wrong_argument_is_said_in_a_sentence(

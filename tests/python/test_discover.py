@@ -321,7 +321,7 @@ def test_transaction_files_belong_to_the_tables_that_they_name(landing: Landing)
     (table,) = found.tables
     assert table.settings["transactions_path"] == "dms/txn"
     assert table.settings["source_table"] == "hr.Jobs"
-    assert found.left == {"dms/txn": "has changes of tables without a full load here: hr.gone"}
+    assert found.left == {"dms/txn": "it has changes of tables without a full load here: hr.gone"}
 
 
 # --- Debezium -------------------------------------------------------------------------------------
@@ -646,7 +646,7 @@ def test_what_is_no_table_is_named_with_the_reason(landing: Landing) -> None:
 
 
 def test_a_folder_that_is_not_there_is_said_in_a_sentence(landing: Landing) -> None:
-    with pytest.raises(ConfigError, match=r"There are no files below .*/landing: put the files"):
+    with pytest.raises(ConfigError, match=r"There are no files below .*/landing. Put the files"):
         landing.tables()
     with pytest.raises(ConfigError, match=r"There is no folder shop below the landing folder"):
         landing.tables("shop")

@@ -523,14 +523,14 @@ def test_names_from_aws_are_only_data(place: Place) -> None:
     assert list(place.tables("s")) == ["fine"]
     assert place.tables("s")["fine"]["columns"] == {}
     told = place.of_files([include("z", "t")], TimestampColumnName="{{ x }}")
-    assert told[0].startswith("Skipped z/t: its name holds")
+    assert told[0].startswith("Skipped z/t: its name contains")
 
 
 def test_two_rules_for_one_name_are_a_doubt(place: Place) -> None:
     rules = [include("s", "t"), transform("table", "add-prefix", "a_")]
     place.of_files([*rules, transform("table", "add-suffix", "_z")])
     text = re.sub(r"\s+#?\s*", " ", place.text("s"))
-    assert "rule 2 (add-prefix) and rule 2 (add-suffix) rename its table, of which AWS" in text
+    assert "rule 2 (add-prefix) and rule 2 (add-suffix) rename its table, but AWS" in text
     assert "# TODO" in place.text("s")
 
 

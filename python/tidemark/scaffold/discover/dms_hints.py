@@ -126,7 +126,7 @@ def _of_task(task: Task) -> Iterator[str]:
         yield (
             "PostgreSQL with its default replica identity logs only the key of deletes, and NULL "
             "for long values that an update did not change: set REPLICA IDENTITY FULL, or "
-            "ignore_null_updates here (then no update can set NULL)"
+            "ignore_null_updates here, but then no update can set NULL"
         )
     elif "oracle" in task.engine:
         yield (
