@@ -1,4 +1,4 @@
-"""Errors that a person can act on: what is wrong, where, and what to do."""
+"""Errors for users: what is wrong, where, and what to do."""
 
 import re
 

@@ -52,9 +52,9 @@ def method() -> str:
 
 
 def profiles_dir() -> Path:
-    """The folder of profiles.yml: DBT_PROFILES_DIR, here, the project's, or `~/.dbt`.
+    """The folder of profiles.yml: DBT_PROFILES_DIR, the working directory, the project, or ~/.dbt.
 
-    dbt itself does not look into the project when it is started elsewhere.
+    dbt itself does not search the project folder if it is started elsewhere.
     """
     named = os.environ.get("DBT_PROFILES_DIR")
     if named:

@@ -40,7 +40,7 @@ def _execute(self: GlueCursor, sql: str, bindings: Sequence[Any] | None = None) 
 
 
 def _fetchall(self: GlueCursor) -> list[Any] | None:
-    """Replaces GlueCursor.fetchall: a statement without a result has no rows; dbt-glue fails."""
+    """Replaces GlueCursor.fetchall, which fails if a statement has no result."""
     if self.result and self.result.get("results") is None:
         return []
     return _fetch_rows(self)  # type: ignore[no-any-return]

@@ -30,7 +30,7 @@ def _execute_remotely(
 ) -> None:
     """Replaces PyhiveConnectionWrapper.execute.
 
-    dbt-spark polls only once per second or less, converts numbers of seeds to float, and sends a
+    dbt-spark polls at most once per second, converts numbers of seeds to float, and sends a
     statement again if the connection is lost, although the server may have run it.
     """
     statement = sql.strip().removesuffix(";")
