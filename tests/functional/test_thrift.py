@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests import environments
 from tests.free_port import free_port
 from tests.project import REPO, Project
 from tests.thrift_server import PASSWORD, ThriftServer, running
@@ -106,6 +108,32 @@ def test_the_same_tables_come_of_the_same_files(shop: Project, server: ThriftSer
 
 def _plain(value: object) -> object:
     return str(value) if value is not None else None
+
+
+def test_stock_dbt_spark_builds_on_a_log_and_warns_once(
+    shop: Project, server: ThriftServer, tmp_path: Path
+) -> None:
+    stock = environments.without_tidemark(tmp_path / "stock")
+    shop.land("remote/orders/20240102-120000000.csv", "U,1,stock,1.00\nD,3,,\n")
+    server.tidemark(shop, "land")
+    profile = {
+        **{"type": "spark", "method": "thrift", "host": "localhost", "port": server.ports.thrift},
+        **{"user": "tidemark", "auth": "CUSTOM", "password": PASSWORD, "schema": "default"},
+        "threads": 2,
+    }
+    (tmp_path / "profiles.yml").write_text(
+        yaml.safe_dump({"tidemark": {"target": "stock", "outputs": {"stock": profile}}})
+    )
+    told = stock.must(
+        *("dbt", "run", "--select", "+cur_remote__orders", "hist_remote__orders"),
+        *("--profiles-dir", str(tmp_path), "--target-path", str(tmp_path / "target")),
+        cwd=shop.folder,
+    )
+    assert told.count("dbt runs without Tidemark's Python package") == 1, told
+    rows = server.rows("select id, name from current.cur_remote__orders order by id")
+    assert rows == [(1, "stock"), (4, "one.")]
+    query = "select id, name from history.hist_remote__orders where is_current order by id"
+    assert server.rows(query) == rows
 
 
 def test_of_two_runs_at_once_one_waits(shop: Project, server: ThriftServer) -> None:

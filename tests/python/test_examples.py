@@ -46,7 +46,9 @@ def test_every_domain_has_a_tour_of_all_its_days(monkeypatch: pytest.MonkeyPatch
         assert {f"day{day}" for day in tour.days} == {
             folder.name for folder in (EXAMPLES / domain).glob("day*")
         }
-        assert f"tidemark demo {domain}" in (REPO / "README.md").read_text() or domain in (
+        assert f"tidemark demo {domain}" in (
+            REPO / "examples" / "README.md"
+        ).read_text() or domain in (
             "insurance",
             "inventory",
             "erp",
