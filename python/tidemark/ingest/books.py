@@ -293,10 +293,9 @@ class _Spark:
     def newest_load(self, feed: "Feed") -> int:
         if not self.spark.catalog.tableExists(feed.log):
             return 0
-        of_feed = f"source_name = '{feed.source}' and table_name = '{feed.table}'"
         found = self.spark.sql(
             f"select max(_load_id) as id from {feed.log} union all "
-            f"select max(load_id) from {DEAD_LETTER} where {of_feed}"
+            f"select max(load_id) from {DEAD_LETTER} where {is_of(feed)}"
         )
         return max(row["id"] or 0 for row in found.collect())
 
@@ -317,6 +316,12 @@ class _Spark:
 
 def _spark_type(table: str, column: str) -> str:
     return dict(entry.split() for entry in TABLES[table].split(", "))[column]
+
+
+def is_of(feed: "Feed") -> str:
+    """The SQL condition of a feed's rows in the ledger and the dead letter."""
+    source, table = (text.replace("'", "''") for text in (feed.source, feed.table))
+    return f"source_name = '{source}' and table_name = '{table}'"
 
 
 def transaction(feed: "Feed") -> str:

@@ -10,9 +10,8 @@ from tidemark.feeds import Feed, time_pattern
 from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
 from tidemark.readers import type_of_file
 from tidemark.readers.debezium import offset_in
-from tidemark.storage import Found, Known, LandingFolder
+from tidemark.storage import Found, Known, LandingFolder, from_micros
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Files of one full load that are copied elsewhere, or written side by side, are not in order to
 # the minute.
 _OF_ONE_LOAD = timedelta(hours=1)
@@ -94,7 +93,7 @@ def _debezium(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]
     if offset is not None:
         # The file's place in its partition, as a time: it orders, and says nothing else. By offset
         # the records are in order without it, and the time says which topic the file is of.
-        by_place = EPOCH + timedelta(microseconds=offset)
+        by_place = from_micros(offset)
         return "changes", modified if feed.is_by_offset else by_place
     # Some sinks write names without a type; what the file is, its first bytes tell.
     return "foreign" if type_of_file(name) == "csv" else "changes", modified

@@ -4,17 +4,18 @@ That makes a broken one dangerous: the guards are here, and here it is told what
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark import readers
 from tidemark.feeds import Feed
-from tidemark.ingest import books, files, macros
+from tidemark.ingest import books, macros
 from tidemark.ingest.files import LandedFile
-from tidemark.ingest.ledger import Plan
+from tidemark.ingest.load import Load
 from tidemark.ingest.problems import Reason
+from tidemark.storage import from_micros
 
 # An extract is known by these: a file may be written again.
 _EXTRACT = ("_file_at", "_extract")
@@ -32,21 +33,20 @@ def typed_key(feed: Feed) -> list[str]:
     return [f"{macros.cast_text(f'`{name}`', types[name])} as `{name}`" for name in feed.key]
 
 
-def refused_extracts(
-    spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan
-) -> dict[str, str]:
+def refused_extracts(load: Load, events: DataFrame) -> dict[str, str]:
     """Why extracts of this load cannot be taken, by file.
 
     A key that stands twice, and more deletions than `max_deleted_share` allows, compared with the
     extract before it in time. Someone can confirm the second; see `tidemark confirm`.
     """
+    feed = load.feed
     events = events.selectExpr("*", _extract(feed))
     good = events.where("_reason is null and _skipped is null")
     refused = _with_repeated_keys(feed, good)
     if feed.extract_is == "folder":
-        refused |= _without_rows(events, plan.confirmed)
+        refused |= _without_rows(events, load.plan.confirmed)
     while True:
-        shrunken = _first_shrunken(spark, feed, good.where(~F.col("_extract").isin(*refused)), plan)
+        shrunken = _first_shrunken(load, good.where(~F.col("_extract").isin(*refused)))
         if not shrunken:
             break
         refused.update(shrunken)
@@ -113,10 +113,9 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
     }
 
 
-def _first_shrunken(spark: SparkSession, feed: Feed, good: DataFrame, plan: Plan) -> dict[str, str]:
+def _first_shrunken(load: Load, good: DataFrame) -> dict[str, str]:
     """The first extract, in order, that deletes too much, and why; empty when none does."""
-    confirmed = plan.confirmed
-    log = spark.table(feed.log).where(plan.is_known)
+    feed, confirmed, log = load.feed, load.plan.confirmed, load.known
     truncates = log.where("_is_delete and _op = 'T'")
     known = truncates.selectExpr("_file_at", "_file as _extract").distinct().collect()
     new = good.select(*_EXTRACT).distinct().collect()
@@ -129,7 +128,7 @@ def _first_shrunken(spark: SparkSession, feed: Feed, good: DataFrame, plan: Plan
     ]
     if len(pairs) < 2:
         return {}
-    numbers = spark.createDataFrame(pairs, "nth int, _file_at timestamp, _extract string")
+    numbers = load.spark.createDataFrame(pairs, "nth int, _file_at timestamp, _extract string")
     # The times as literals: Delta passes over the files of all other extracts.
     rows = (
         log.where((F.col("_op") == "R") & F.col("_file_at").isin(*{at for _, at, _ in pairs}))
@@ -163,16 +162,16 @@ def _first_shrunken(spark: SparkSession, feed: Feed, good: DataFrame, plan: Plan
     return {}
 
 
-def with_truncates(feed: Feed, events: DataFrame, confirmed: Collection[str]) -> DataFrame:
+def with_truncates(load: Load, events: DataFrame) -> DataFrame:
     """Extracts, each after a truncate: what it lacks is deleted.
 
     No truncate for an extract without a row, unless confirmed, nor for one with a bad row: the
     rows that could not be read would count as deleted.
     """
-    is_confirmed = F.col("_file").isin(*confirmed) & (F.col("_reason") == readers.NO_ROWS)
+    is_confirmed = F.col("_file").isin(*load.plan.confirmed) & (F.col("_reason") == readers.NO_ROWS)
     events = events.withColumn("_is_empty", F.coalesce(is_confirmed, F.lit(False)))
     truncates = (
-        events.selectExpr("*", _extract(feed))
+        events.selectExpr("*", _extract(load.feed))
         .groupBy("_extract", "_file_at", "_changed_at", "_load_id", "_landed_at")
         .agg(F.expr("count_if(_reason is not null and not _is_empty) as _bad"))
         .where("_bad = 0")
@@ -197,45 +196,37 @@ def _as_truncates(files: DataFrame) -> DataFrame:
 
 
 def in_their_generation(
-    spark: SparkSession,
-    feed: Feed,
-    events: DataFrame,
-    loads: Sequence[LandedFile],
-    plan: Plan,
-    *,
-    is_whole: bool,
-    notes: list[str],
-) -> DataFrame:
-    """The rows of a DMS task's load files, placed as initial load, or as a reload.
+    load: Load, events: DataFrame, files: Sequence[LandedFile], *, is_whole: bool
+) -> tuple[DataFrame, list[str]]:
+    """The rows of a DMS task's load files as initial load, or as a reload; and questions.
 
     Load files that landed before and now hold other rows are a reload, together with those that
     come with them: a new generation, which a truncate at position 0 of its first file begins. All
     its rows have that file's time. So are all files of a load that were written again, behind
     changes, though their rows are the same; of a single file nobody knows whether it was copied
-    or loaded again, so `notes` gets a question. Further load files belong to the generation that
+    or loaded again, which is a question. Further load files belong to the generation that
     is there; so does a file with the rows that it had, rows that were refused before, and a file
     version that is read again. A reload that is not whole, since a file or a row of it was
     refused, deletes nothing.
     """
-    log = spark.table(feed.log).where(plan.is_known)
+    log, plan = load.known, load.plan
     last = log.where("_is_delete and _op = 'T' and _position = 0")
     micros = last.selectExpr("unix_micros(max(_file_at)) as at").collect()[0]["at"]
-    started_at = None if micros is None else files.EPOCH + timedelta(microseconds=micros)
+    started_at = None if micros is None else from_micros(micros)
     of_generation = log.where("_op = 'R'").where(
         "_is_initial" if micros is None else f"not _is_initial and unix_micros(_file_at) = {micros}"
     )
-    anew = [file for file in loads if file.path not in plan.read_before]
+    anew = [file for file in files if file.path not in plan.read_before]
     before = of_generation.where(F.col("_file").isin(*[file.path for file in anew]))
     is_load = F.col("_is_initial")
     good = events.where(is_load & F.col("_reason").isNull())
-    is_reload = (
-        any(file.path in plan.meant_anew for file in anew)
-        or _differs(spark, feed, before, good)
-        or _was_loaded_again(log, of_generation, anew, plan, notes)
-    )
+    is_meant = any(file.path in plan.meant_anew for file in anew)
+    is_reload, questions = is_meant or _differs(load, before, good), list[str]()
+    if not is_reload:
+        is_reload, questions = _was_loaded_again(load, of_generation, anew)
     if is_reload:
-        first = min(loads)
-        return _placed(events, first.time).unionByName(
+        first = min(files)
+        placed = _placed(events, first.time).unionByName(
             _as_truncates(
                 events.where(is_load)
                 .groupBy("_load_id", "_landed_at")
@@ -251,41 +242,37 @@ def in_their_generation(
             ),
             allowMissingColumns=True,
         )
-    return events if started_at is None else _placed(events, started_at)
+        return placed, questions
+    return events if started_at is None else _placed(events, started_at), questions
 
 
 def _was_loaded_again(
-    log: DataFrame,
-    of_generation: DataFrame,
-    anew: Sequence[LandedFile],
-    plan: Plan,
-    notes: list[str],
-) -> bool:
-    """Whether the producer wrote a load again that has the rows of the one that is there."""
+    load: Load, of_generation: DataFrame, anew: Sequence[LandedFile]
+) -> tuple[bool, list[str]]:
+    """Whether the producer wrote a load again with the rows of the known one; and a question."""
     known = of_generation.groupBy("_file").agg(F.max("_file_at").alias("at")).collect()
     paths = {file.path for file in anew}
     if not known or not {row["_file"] for row in known} <= paths:
-        return False
+        return False, []
     since, until = F.lit(max(row["at"] for row in known)), F.lit(min(anew).time)
-    changes = log.where("_op in ('I', 'U', 'D') and not _is_initial")
+    changes = load.known.where("_op in ('I', 'U', 'D') and not _is_initial")
     if not changes.where((F.col("_file_at") > since) & (F.col("_file_at") < until)).take(1):
-        return False
-    copied = [file.path for file in plan.files if file.kind == "changes"]
+        return False, []
+    copied = [file.path for file in load.plan.files if file.kind == "changes"]
     if copied and changes.where(F.col("_file").isin(*copied)).take(1):
         # The whole folder was copied.
-        return False
+        return False, []
     if len(known) > 1:
-        return True
+        return True, []
     (path,) = (row["_file"] for row in known)
-    notes.append(
+    return False, [
         f"{path} was written again with the rows that it had, after changes. It counts as a copy "
         f"of the file; if it is a reload, run: tidemark confirm {path}"
-    )
-    return False
+    ]
 
 
-def _differs(spark: SparkSession, feed: Feed, before: DataFrame, now: DataFrame) -> bool:
-    content = ["_file", "_position", *[f"`{name}`" for name in feed.column_names]]
+def _differs(load: Load, before: DataFrame, now: DataFrame) -> bool:
+    content = ["_file", "_position", *[f"`{name}`" for name in load.feed.column_names]]
     known_files = [row["_file"] for row in before.select("_file").distinct().collect()]
     if not known_files:
         return False
@@ -293,8 +280,8 @@ def _differs(spark: SparkSession, feed: Feed, before: DataFrame, now: DataFrame)
     if before.select(*content).exceptAll(now.select(*content)).take(1):
         return True
     refused = (
-        spark.table(books.DEAD_LETTER)
-        .where((F.col("source_name") == feed.source) & (F.col("table_name") == feed.table))
+        load.spark.table(books.DEAD_LETTER)
+        .where(books.is_of(load.feed))
         .selectExpr("file as _file", "position as _position")
         .distinct()
     )

@@ -8,7 +8,7 @@ else belongs to a run that died: its files are planned anew, under a new load id
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from tidemark.feeds import Feed
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 from tidemark.ingest.file_names import is_load
-from tidemark.ingest.files import EPOCH, LandedFile
-from tidemark.storage import micros
+from tidemark.ingest.files import LandedFile
+from tidemark.storage import EPOCH, from_micros, micros
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -71,11 +71,6 @@ class Plan:
     has_unfinished: bool = False
     died: Mapping[int, Sequence[LandedFile]] = field(default_factory=dict)
 
-    @property
-    def is_known(self) -> str:
-        """The SQL condition of the rows in the log that were there before this load."""
-        return f"_load_id <= {self.settled}"
-
 
 @dataclass
 class Outcome:
@@ -105,8 +100,8 @@ class Outcome:
             if row["unreadable"]:
                 self.set_aside[row["_file"]] = row["unreadable"]
             if row["newest"] is not None:
-                newest = EPOCH + timedelta(microseconds=row["newest"])
-                oldest = EPOCH + timedelta(microseconds=row["oldest"])
+                newest = from_micros(row["newest"])
+                oldest = from_micros(row["oldest"])
                 self.newest[row["_file"]] = newest
                 self.newest_change = max(newest, self.newest_change or newest)
                 self.oldest_change = min(oldest, self.oldest_change or oldest)
@@ -435,7 +430,7 @@ class Versions(Mapping[str, Version]):
         if self._found is None:
             self._found = {}
             columns = ("file", "size", "modified")
-            for batch in self.own.read(books.LEDGER, columns, _is_of(self.feed)):
+            for batch in self.own.read(books.LEDGER, columns, books.is_of(self.feed)):
                 for path, size, modified in zip(
                     *(batch.column(name).to_pylist() for name in columns), strict=True
                 ):
@@ -447,7 +442,7 @@ class Versions(Mapping[str, Version]):
 
 def landed_paths(own: Books, feed: Feed) -> set[str]:
     """The paths of all files of a feed that have landed, whether they are there or not."""
-    where = f"{_is_of(feed)} and status in ('landed', '{RETRACTING}', 'retracted')"
+    where = f"{books.is_of(feed)} and status in ('landed', '{RETRACTING}', 'retracted')"
     found = own.read(books.LEDGER, ("file", "load_id", "status"), where)
     newest: dict[str, tuple[int, str]] = {}
     for row in books.rows(found):
@@ -663,8 +658,3 @@ def _row(
 
 def _landed_file(row: Mapping[str, Any]) -> LandedFile:
     return LandedFile(row["file_at"], row["file"], row["kind"], row["size"], row["modified"])
-
-
-def _is_of(feed: Feed) -> str:
-    source, table = (text.replace("'", "''") for text in (feed.source, feed.table))
-    return f"source_name = '{source}' and table_name = '{table}'"

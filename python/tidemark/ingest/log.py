@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tidemark.errors import TidemarkError
 from tidemark.feeds import Column, Feed
 from tidemark.ingest import books
-from tidemark.ingest.ledger import Plan
+from tidemark.ingest.load import Load
 from tidemark.spark import session
 
 # What landing adds to the source's columns; see docs/architecture.md. They stand first, because
@@ -102,18 +102,20 @@ def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
     return replace(feed, columns=(*feed.columns, *found))
 
 
-def add_columns(spark: SparkSession, feed: Feed, found: Iterable[str]) -> list[str]:
-    """Add the columns that files have and the log has not; `found` are names with their types."""
+def add_columns(load: Load, found: Iterable[str]) -> list[str]:
+    """Add the columns that files have and the log lacks; `found` are names with their types."""
     new = _types(found)
     for name, data_type in new.items():
-        spark.sql(
-            f"alter table {feed.log} add column (`{name}` string comment '{_FOUND}{data_type}')"
+        comment = f"{_FOUND}{data_type}"
+        load.spark.sql(
+            f"alter table {load.feed.log} add column (`{name}` string comment '{comment}')"
         )
     return [f"{name} {data_type}" for name, data_type in new.items()]
 
 
-def append(feed: Feed, events: DataFrame, plan: Plan, new_columns: Iterable[str]) -> None:
-    """Append a load, of which `new_columns` stand in the map of others."""
+def append(load: Load, events: DataFrame, new_columns: Iterable[str]) -> None:
+    """Append a load; the values of `new_columns` are in the map of others."""
+    feed = load.feed
     columns = []
     for name in (column.split(" ")[0] for column in new_columns):
         entries = f"filter(map_entries(_others), entry -> split_part(entry.key, ' ', 1) = '{name}')"
@@ -123,18 +125,19 @@ def append(feed: Feed, events: DataFrame, plan: Plan, new_columns: Iterable[str]
         .write.format("delta")
         .mode("append")
         .option("txnAppId", books.transaction(feed))
-        .option("txnVersion", plan.load_id)
+        .option("txnVersion", load.plan.load_id)
         .option("mergeSchema", "true")
         .saveAsTable(feed.log)
     )
 
 
-def require_rows(spark: SparkSession, feed: Feed, plan: Plan, count: int) -> None:
+def require_rows(load: Load, count: int) -> None:
     """Raise TidemarkError unless the log has so many rows of this load."""
-    there = spark.table(feed.log).where(F.col("_load_id") == plan.load_id).count()
+    load_id = load.plan.load_id
+    there = load.log.where(F.col("_load_id") == load_id).count()
     if there != count:
         raise TidemarkError(
-            f"{feed.log} has {there} rows of load {plan.load_id}, and {count} were to be written. "
+            f"{load.feed.log} has {there} rows of load {load_id}, and {count} were to be written. "
             "Nothing of this load counts as landed: the next run tries again, under a new load id."
         )
 

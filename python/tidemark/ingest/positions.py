@@ -4,12 +4,11 @@ A restored database's log goes back, and a new topic counts from 0: by position,
 there would be older than all that landed before, without a word.
 """
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark.feeds import Feed
 from tidemark.ingest import full_loads, macros
-from tidemark.ingest.ledger import Plan
+from tidemark.ingest.load import Load
 from tidemark.ingest.problems import Reason
 
 # MySQL tells when a statement began, and the clocks of two servers differ.
@@ -18,12 +17,13 @@ _HOUR_IN_MICROS = 3_600_000_000
 _IS_CHANGE = "_op in ('I', 'U', 'D') and not _is_initial and _sequence is not null"
 
 
-def refused(spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan) -> dict[str, str]:
+def refused(load: Load, events: DataFrame) -> dict[str, str]:
     """Why files of this load cannot be taken, by file, until someone confirms them.
 
     A change stands behind another of its key and epoch, and yet was made more than an hour before
     it. Of two in one load, the file of the one that was made later is refused.
     """
+    feed = load.feed
     epoch_at = "_file_at" if feed.is_by_offset else "_changed_at"
     columns = [
         *full_loads.typed_key(feed),
@@ -33,7 +33,7 @@ def refused(spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan) -> d
     # A time that is only the file's does not say when the change was made.
     is_asked = f"_reason is null and _skipped is null and _told_at is not null and {_IS_CHANGE}"
     new = events.where(is_asked).selectExpr(*columns)
-    known = spark.table(feed.log).where(f"{plan.is_known} and {_IS_CHANGE}")
+    known = load.known.where(_IS_CHANGE)
     of_new = new.selectExpr(
         "min(_sequence) as first",
         "max(_sequence) as last",
@@ -61,10 +61,11 @@ def refused(spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan) -> d
         story = story.unionByName(of_keys.withColumn("_is_known", F.lit(True)))
     elif of_new.newest - of_new.oldest <= _HOUR_IN_MICROS:
         return {}
-    return _contradictions(feed, story, plan)
+    return _contradictions(load, story)
 
 
-def _contradictions(feed: Feed, story: DataFrame, plan: Plan) -> dict[str, str]:
+def _contradictions(load: Load, story: DataFrame) -> dict[str, str]:
+    feed = load.feed
     key = [f"`{name}`" for name in feed.key]
     # A connector that reads its log again may tell another time: the first counts. A record in
     # Kafka stays as it is, so that another time at its offset is another record.
@@ -104,7 +105,7 @@ def _contradictions(feed: Feed, story: DataFrame, plan: Plan) -> dict[str, str]:
             "_later.at as later, _later.position as position, _at as earlier, "
             "_sequence as other) end as pair",
         )
-        .where(F.col("pair").isNotNull() & ~F.col("_file").isin(*plan.confirmed))
+        .where(F.col("pair").isNotNull() & ~F.col("_file").isin(*load.plan.confirmed))
         .groupBy("_file")
         .agg(F.expr("min_by(struct(key, pair), struct(_sequence, key)) as first"))
         .selectExpr(
