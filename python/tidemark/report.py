@@ -143,8 +143,8 @@ def remarks(landed: Sequence[Landed]) -> Iterator[str]:
 def _of_table(entry: Landed) -> Iterator[str]:
     for _, file in entry.retracted:
         yield f"{entry.feed.name}: takes back {printable(file.path)}"
-    if entry.note:
-        yield f"{entry.feed.name}: {entry.note}"
+    for note in entry.notes:
+        yield f"{entry.feed.name}: {note}"
     for path, reason in sorted(entry.reasons.items())[:_SOME]:
         yield f"{entry.feed.name}: set aside {path}: {reason}"
     if len(entry.reasons) > _SOME:

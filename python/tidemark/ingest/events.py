@@ -13,6 +13,7 @@ from tidemark.feeds import Feed
 from tidemark.ingest import log, macros, problems, reading
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.load import Load
+from tidemark.ingest.reasons import Why
 from tidemark.spark import session
 from tidemark.storage import from_micros
 
@@ -114,7 +115,7 @@ def _with_operation(records: DataFrame, feed: Feed, kind: str) -> DataFrame:
 def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
     """The records with the results of the feed's conditions on its typed columns.
 
-    `_deletes` and `_truncates` are true or false, `_failed` is the name of the first of the
+    `_deletes` and `_truncates` are true or false, `_failed` is the reason of the first of the
     feed's `checks` that is false. Raises ConfigError when Spark does not understand a condition.
     """
     conditions = {
@@ -148,7 +149,8 @@ def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
                 f"on the columns {', '.join(names)}: {session.readable(error)}"
             ) from error
     failed = [
-        F.when(~F.col(f"_check_{at}"), F.lit(name)) for at, (name, _) in enumerate(feed.checks)
+        F.when(~F.col(f"_check_{at}"), F.lit(str(Why.FAILS_CHECK(check=name))))
+        for at, (name, _) in enumerate(feed.checks)
     ]
     found = found.withColumn("_failed", F.coalesce(F.lit(None).cast("string"), *failed))
     return found.select(*others, "_deletes", "_truncates", "_failed", "_texts.*")

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from tidemark.feeds import Feed, time_pattern
 from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
+from tidemark.ingest.reasons import Reason, Why
 from tidemark.readers import type_of_file
 from tidemark.readers.debezium import offset_in
 from tidemark.storage import Found, Known, LandingFolder, from_micros
@@ -110,12 +111,12 @@ def _time_in(feed: Feed, path: str) -> datetime | None:
         return None
 
 
-def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[str, str]:
-    """Load files of an older full load, which was longer, in a folder that was not cleared.
+def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[str, Reason]:
+    """Load files of an older, longer full load in a folder that was not cleared.
 
     AWS DMS writes a load's files one after the other: one that is much older than a file with a
-    lower number is of another load. `found` are all files that are there; those that have `landed`
-    are not asked about again. Gives the reason of each; someone can confirm that it belongs.
+    lower number is of another load. `found` are all files in the folder; those that have `landed`
+    do not wait again. Gives the reason of each; someone can confirm that it belongs.
     """
     series: dict[tuple[str, str], list[tuple[int, LandedFile]]] = {}
     for file in found:
@@ -129,11 +130,7 @@ def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[st
         newest: LandedFile | None = None
         for _, file in sorted(numbered):
             if newest and newest.modified - file.modified > _OF_ONE_LOAD:
-                old[file.path] = (
-                    f"it is older than {newest.path}, which comes before it in a full load: left "
-                    f"over from another load? If it belongs to it: tidemark confirm {file.path}, "
-                    f"or {folder} for all"
-                )
+                old[file.path] = Why.LEFT_OVER(newer=newest.path, file=file.path, folder=folder)
             elif not newest or file.modified > newest.modified:
                 newest = file
     return {path: why for path, why in old.items() if path not in landed}

@@ -1,6 +1,6 @@
-"""Full loads: extracts and reloads stand for a whole table, so what they lack is deleted.
+"""Full loads: an extract or a reload is a whole table, so keys that it lacks are deleted.
 
-That makes a broken one dangerous: the guards are here, and here it is told what a load replaces.
+That makes a broken one dangerous. This module refuses those, and decides what a load replaces.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,11 +14,15 @@ from tidemark.feeds import Feed
 from tidemark.ingest import books, macros
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.load import Load
-from tidemark.ingest.problems import Reason
+from tidemark.ingest.reasons import Reason, Why
 from tidemark.storage import from_micros
 
-# An extract is known by these: a file may be written again.
+# These identify an extract: a file may be written again.
 _EXTRACT = ("_file_at", "_extract")
+
+
+# The one row of a file without rows.
+_IS_MARK = f"(_position is null and coalesce(_skipped = '{readers.NO_ROWS}', false))"
 
 
 def _extract(feed: Feed) -> str:
@@ -28,23 +32,22 @@ def _extract(feed: Feed) -> str:
 
 
 def typed_key(feed: Feed) -> list[str]:
-    """The key as it is typed: 1, +1 and 01 are one key."""
+    """The SQL expressions of the typed key: 1, +1 and 01 are one key."""
     types = {column.name: column.type for column in feed.columns}
     return [f"{macros.cast_text(f'`{name}`', types[name])} as `{name}`" for name in feed.key]
 
 
-def refused_extracts(load: Load, events: DataFrame) -> dict[str, str]:
-    """Why extracts of this load cannot be taken, by file.
+def refused_extracts(load: Load, events: DataFrame) -> dict[str, Reason]:
+    """The files of this load's refused extracts, and why.
 
-    A key that stands twice, and more deletions than `max_deleted_share` allows, compared with the
-    extract before it in time. Someone can confirm the second; see `tidemark confirm`.
+    An extract is refused when it has a key twice, when it has no rows, and when it lacks more keys
+    of the extract before it in time than `max_deleted_share` allows. Someone can confirm the
+    latter two; see `tidemark confirm`.
     """
     feed = load.feed
     events = events.selectExpr("*", _extract(feed))
     good = events.where("_reason is null and _skipped is null")
-    refused = _with_repeated_keys(feed, good)
-    if feed.extract_is == "folder":
-        refused |= _without_rows(events, load.plan.confirmed)
+    refused = _with_repeated_keys(feed, good) | _without_rows(load, events)
     while True:
         shrunken = _first_shrunken(load, good.where(~F.col("_extract").isin(*refused)))
         if not shrunken:
@@ -57,37 +60,42 @@ def refused_extracts(load: Load, events: DataFrame) -> dict[str, str]:
 
 
 def refused_with_others(
-    feed: Feed, found: Collection[LandedFile], refused: Mapping[str, str]
-) -> dict[str, str]:
-    """Files of extracts of which another file cannot be taken: the rest would stand for the whole.
+    feed: Feed, found: Collection[LandedFile], refused: Mapping[str, Reason]
+) -> dict[str, Reason]:
+    """The files of extracts of which another file is refused: what is left is not the whole table.
 
-    An empty file is no loss: Spark writes such parts.
+    An empty file does not count: Spark writes such parts.
     """
     if feed.extract_is != "folder":
         return {}
     broken = {
-        path.rpartition("/")[0]: path for path, why in refused.items() if why != readers.NO_BYTES
+        path.rpartition("/")[0]: path
+        for path, reason in refused.items()
+        if reason.code is not Why.NO_BYTES
     }
     return {
-        file.path: f"{broken[folder]} of the same extract was refused"
+        file.path: Why.OTHER_FILE_REFUSED(other=broken[folder])
         for file in found
         if (folder := file.path.rpartition("/")[0]) in broken and file.path not in refused
     }
 
 
-def _without_rows(events: DataFrame, confirmed: Collection[str]) -> dict[str, str]:
-    """The folders whose parts are all empty."""
+def _without_rows(load: Load, events: DataFrame) -> dict[str, Reason]:
+    """The extracts of which no file has rows, unless someone confirmed them."""
+    is_folder = load.feed.extract_is == "folder"
     empty = events.groupBy("_extract").agg(
-        F.expr("count_if(_skipped is null) as rows"), F.min("_file").alias("first")
+        F.expr(f"count_if(not {_IS_MARK}) as rows"), F.min("_file").alias("first")
     )
     return {
-        row["_extract"]: f"{readers.NO_ROWS}; if it is right: tidemark confirm {row['_extract']}"
+        row["_extract"]: (
+            Why.EMPTY_FOLDER(folder=row["_extract"]) if is_folder else Why.EMPTY_EXTRACT()
+        )
         for row in empty.where("rows = 0").collect()
-        if row["first"] not in confirmed
+        if row["first"] not in load.plan.confirmed
     }
 
 
-def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
+def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, Reason]:
     keys = ", ".join(f"`{name}`" for name in feed.key)
     told = ", ', ', ".join(f"'{name} ', cast(key.`{name}` as string)" for name in feed.key)
     found = (
@@ -104,17 +112,13 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
         .collect()
     )
     return {
-        row["_extract"]: Reason(
-            f"{row['keys']} keys stand in the extract more than once: tidemark.dead_letter names "
-            "some as its value",
-            "; ".join(row["some"]),
-        )
+        row["_extract"]: Why.REPEATED_KEYS("; ".join(row["some"]), keys=row["keys"])
         for row in found
     }
 
 
-def _first_shrunken(load: Load, good: DataFrame) -> dict[str, str]:
-    """The first extract, in order, that deletes too much, and why; empty when none does."""
+def _first_shrunken(load: Load, good: DataFrame) -> dict[str, Reason]:
+    """The first extract, in order, that deletes too much, and why; empty without one."""
     feed, confirmed, log = load.feed, load.plan.confirmed, load.known
     truncates = log.where("_is_delete and _op = 'T'")
     known = truncates.selectExpr("_file_at", "_file as _extract").distinct().collect()
@@ -129,7 +133,7 @@ def _first_shrunken(load: Load, good: DataFrame) -> dict[str, str]:
     if len(pairs) < 2:
         return {}
     numbers = load.spark.createDataFrame(pairs, "nth int, _file_at timestamp, _extract string")
-    # The times as literals: Delta passes over the files of all other extracts.
+    # With the times as literals, Delta skips the files of all other extracts.
     rows = (
         log.where((F.col("_op") == "R") & F.col("_file_at").isin(*{at for _, at, _ in pairs}))
         .selectExpr("_file_at", _extract(feed), *typed_key(feed))
@@ -155,34 +159,32 @@ def _first_shrunken(load: Load, good: DataFrame) -> dict[str, str]:
         if row["gone"] > feed.max_deleted_share * row["keys"]:
             _, path = extract
             return {
-                path: f"the extract lacks {row['gone']} of the {row['keys']} keys of "
-                f"{extracts[row['nth'] - 1][1]} before it, which is more than max_deleted_share "
-                f"{feed.max_deleted_share:g}; if they are to be deleted: tidemark confirm {path}"
+                path: Why.LACKS_KEYS(
+                    gone=row["gone"],
+                    keys=row["keys"],
+                    before=extracts[row["nth"] - 1][1],
+                    share=feed.max_deleted_share,
+                    extract=path,
+                )
             }
     return {}
 
 
 def with_truncates(load: Load, events: DataFrame) -> DataFrame:
-    """Extracts, each after a truncate: what it lacks is deleted.
+    """Extracts, each after a truncate, which deletes the keys that it lacks.
 
-    No truncate for an extract without a row, unless confirmed, nor for one with a bad row: the
-    rows that could not be read would count as deleted.
+    An extract with a bad row gets no truncate: the row would count as deleted.
     """
-    is_confirmed = F.col("_file").isin(*load.plan.confirmed) & (F.col("_reason") == readers.NO_ROWS)
-    events = events.withColumn("_is_empty", F.coalesce(is_confirmed, F.lit(False)))
     truncates = (
         events.selectExpr("*", _extract(load.feed))
         .groupBy("_extract", "_file_at", "_changed_at", "_load_id", "_landed_at")
-        .agg(F.expr("count_if(_reason is not null and not _is_empty) as _bad"))
+        .agg(F.count("_reason").alias("_bad"))
         .where("_bad = 0")
         .drop("_bad")
         .withColumnRenamed("_extract", "_file")
     )
-    return (
-        events.where("not _is_empty")
-        .drop("_is_empty")
-        .unionByName(_as_truncates(truncates), allowMissingColumns=True)
-    )
+    rows = events.where(f"not {_IS_MARK}")
+    return rows.unionByName(_as_truncates(truncates), allowMissingColumns=True)
 
 
 def _as_truncates(files: DataFrame) -> DataFrame:
@@ -197,7 +199,7 @@ def _as_truncates(files: DataFrame) -> DataFrame:
 
 def in_their_generation(
     load: Load, events: DataFrame, files: Sequence[LandedFile], *, is_whole: bool
-) -> tuple[DataFrame, list[str]]:
+) -> tuple[DataFrame, list[Reason]]:
     """The rows of a DMS task's load files as initial load, or as a reload; and questions.
 
     Load files that landed before and now hold other rows are a reload, together with those that
@@ -221,7 +223,7 @@ def in_their_generation(
     is_load = F.col("_is_initial")
     good = events.where(is_load & F.col("_reason").isNull())
     is_meant = any(file.path in plan.meant_anew for file in anew)
-    is_reload, questions = is_meant or _differs(load, before, good), list[str]()
+    is_reload, questions = is_meant or _differs(load, before, good), list[Reason]()
     if not is_reload:
         is_reload, questions = _was_loaded_again(load, of_generation, anew)
     if is_reload:
@@ -248,7 +250,7 @@ def in_their_generation(
 
 def _was_loaded_again(
     load: Load, of_generation: DataFrame, anew: Sequence[LandedFile]
-) -> tuple[bool, list[str]]:
+) -> tuple[bool, list[Reason]]:
     """Whether the producer wrote a load again with the rows of the known one; and a question."""
     known = of_generation.groupBy("_file").agg(F.max("_file_at").alias("at")).collect()
     paths = {file.path for file in anew}
@@ -265,10 +267,7 @@ def _was_loaded_again(
     if len(known) > 1:
         return True, []
     (path,) = (row["_file"] for row in known)
-    return False, [
-        f"{path} was written again with the rows that it had, after changes. It counts as a copy "
-        f"of the file; if it is a reload, run: tidemark confirm {path}"
-    ]
+    return False, [Why.WRITTEN_AGAIN(file=path)]
 
 
 def _differs(load: Load, before: DataFrame, now: DataFrame) -> bool:
@@ -291,7 +290,7 @@ def _differs(load: Load, before: DataFrame, now: DataFrame) -> bool:
 
 
 def _placed(events: DataFrame, started_at: datetime) -> DataFrame:
-    """The load rows at the time of their generation, and no longer as an initial load."""
+    """The load rows with the time of their generation, and not as an initial load."""
     is_load = F.col("_is_initial")
     at = F.lit(started_at)
     return (

@@ -6,6 +6,7 @@ from datetime import datetime
 from tidemark.feeds import Feed
 from tidemark.ingest import ledger
 from tidemark.ingest.files import LandedFile
+from tidemark.ingest.reasons import Reason
 
 
 @dataclass
@@ -22,7 +23,7 @@ class Landed:
     newest_change: datetime | None = None
     seconds: float = 0.0
     failure: str = ""
-    note: str = ""
+    notes: list[Reason] = field(default_factory=list)
     has_folder: bool = True
     # Files that are taken back, each behind the load id of that.
     retracted: list[tuple[int, LandedFile]] = field(default_factory=list)
@@ -65,7 +66,7 @@ class Landed:
         self.files += len(plan.files) - len(outcome.set_aside)
         self.reasons |= outcome.set_aside
         self.new_columns += outcome.new_columns
-        self.note = "; ".join(filter(None, [self.note, *outcome.notes]))
+        self.notes += outcome.notes
         for name in ledger.COUNTS:
             self.counts[name] += outcome.total(name)
         self.counts["duplicate"] += outcome.copies

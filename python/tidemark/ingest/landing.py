@@ -33,6 +33,7 @@ from tidemark.ingest.file_names import is_load
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Landed
 from tidemark.ingest.load import Load
+from tidemark.ingest.reasons import Reason, Why
 from tidemark.spark import session
 from tidemark.storage import LandingFolder
 
@@ -73,10 +74,7 @@ def land(
                 if retracts:
                     _take_back(spark, landed.feed, load_id, file)
                 else:
-                    landed.failure = (
-                        f"{file.path} is to be taken back, and its tables are to be derived "
-                        "without it: `tidemark run` does both"
-                    )
+                    landed.failure = str(Why.TO_BE_RETRACTED(file=file.path))
         todo = [(landed, planned) for landed, planned in work if planned and not landed.failure]
         ledger.write_planned(own, [(landed.feed, planned) for landed, planned in todo], run_id)
         sizes = [file.size for _, planned in todo for file in planned.files]
@@ -143,7 +141,7 @@ def _carry_out(load: Load) -> ledger.Outcome:
         load = replace(load, plan=replace(load.plan, gone=load.plan.gone - have_landed))
     refused = {file.path: why for file in load.plan.files if (why := _refusal(load, file))}
     readable = [file for file in load.plan.files if file.path not in refused]
-    outcome.set_aside |= refused
+    outcome.set_aside |= _sentences(refused)
     if readable:
         read = events.of(load, readable).persist()
         try:
@@ -162,7 +160,7 @@ def _land_read(
     load: Load,
     files: Sequence[LandedFile],
     read: DataFrame,
-    refused: dict[str, str],
+    refused: Mapping[str, Reason],
     outcome: ledger.Outcome,
 ) -> None:
     """Land the events of files, and refuse what cannot land, after what was `refused` unread."""
@@ -182,7 +180,7 @@ def _land_read(
             outcome.notes += questions
     good = _not_landed_before(load, good)
     outcome.count(_counts(load, good))
-    outcome.set_aside |= refused
+    outcome.set_aside |= _sentences(refused)
     if outcome.has_rows:
         outcome.copies = _copies(load, good, outcome.oldest_change)
         outcome.new_columns = log.add_columns(load, outcome.other_columns)
@@ -196,14 +194,18 @@ def _land_read(
         _append_dead_letters(load, refused, letters)
 
 
+def _sentences(refused: Mapping[str, Reason]) -> dict[str, str]:
+    return {path: str(reason) for path, reason in refused.items()}
+
+
 def _without(found: DataFrame, paths: Collection[str]) -> DataFrame:
     return found.where(~F.col("_file").isin(*paths)) if paths else found
 
 
 def _refused_together(
     load: Load, files: Sequence[LandedFile], found: DataFrame
-) -> Mapping[str, str]:
-    """Why files cannot land that are well-formed, but contradict other files or the log."""
+) -> Mapping[str, Reason]:
+    """The files that are readable, but contradict each other or the log, and why."""
     feed, plan = load.feed, load.plan
     if feed.is_full_extract:
         return full_loads.refused_extracts(load, found)
@@ -313,8 +315,8 @@ def _copies(load: Load, found: DataFrame, oldest: datetime | None) -> int:
     return int(copies)
 
 
-def _refused_for_bad_records(feed: Feed, read: DataFrame) -> dict[str, str]:
-    """Why a strict feed refuses files.
+def _refused_for_bad_records(feed: Feed, read: DataFrame) -> dict[str, Reason]:
+    """The files that a strict feed refuses, and why.
 
     Raises TableFailedError when more than `max_rejected_share` of all records are bad.
     """
@@ -332,13 +334,12 @@ def _refused_for_bad_records(feed: Feed, read: DataFrame) -> dict[str, str]:
         told = "; ".join(
             printable(f"{row._file}, record {row._position}: {row._reason}") for row in some
         )
+        share = feed.max_rejected_share
         raise TableFailedError(
-            f"{bad} of {total} records are bad, which is more than "
-            f"max_rejected_share {feed.max_rejected_share:g}: nothing of them landed. "
-            f"Such as {told}"
+            str(Why.TOO_MANY_BAD(bad=bad, records=total, share=share, some=told))
         )
     return {
-        row["_file"]: f"{row.bad} of its {row.records} records are bad, and the feed is strict"
+        row["_file"]: Why.BAD_RECORDS(bad=row.bad, records=row.records)
         for row in counted
         if feed.strict and row.bad
     }
@@ -368,24 +369,21 @@ def _not_landed_before(load: Load, found: DataFrame) -> DataFrame:
     return found.join(known, place, "left_anti")
 
 
-def _refusal(load: Load, file: LandedFile) -> str | None:
+def _refusal(load: Load, file: LandedFile) -> Reason | None:
     """Why a file is refused before anyone reads it; None when it is not."""
     feed, plan = load.feed, load.plan
     if file.path in plan.gone:
-        return readers.VANISHED
+        return Why.VANISHED()
     if file.kind == "misnamed":
-        return f"the name {file.path} is not UTF-8: rename the file, and the next run takes it"
+        return Why.MISNAMED(file=file.path)
     if file.kind == "foreign":
         if feed.time_in_name and readers.type_of_file(file.path):
-            return f"the path has no time like {feed.time_in_name} (time_in_name)"
-        return f"the name is none that format {feed.format} writes"
+            return Why.NO_TIME_IN_NAME(time_in_name=feed.time_in_name)
+        return Why.FOREIGN(format=feed.format)
     if feed.ahead and file.path not in plan.confirmed and file.time > _latest(feed.ahead):
-        return (
-            f"its time {file.time:%Y-%m-%d %H:%M:%S} is more than {feed.ahead} ahead (ahead); if "
-            f"it is right: tidemark confirm {file.path}"
-        )
+        return Why.FILE_AHEAD(at=file.time, ahead=feed.ahead, file=file.path)
     # Spark silently skips an empty file.
-    return readers.NO_BYTES if file.size == 0 else plan.left_over.get(file.path)
+    return Why.NO_BYTES() if file.size == 0 else plan.left_over.get(file.path)
 
 
 def _latest(ahead: str) -> datetime:
@@ -394,12 +392,11 @@ def _latest(ahead: str) -> datetime:
 
 
 def _append_dead_letters(
-    load: Load, refused: Mapping[str, str], found: DataFrame | None = None
+    load: Load, refused: Mapping[str, Reason], found: DataFrame | None = None
 ) -> None:
     """Append refused files, and the refused records of `found`."""
     files = [
-        (path, None, None, getattr(reason, "value", None), str(reason), None)
-        for path, reason in refused.items()
+        (path, None, None, reason.value, str(reason), None) for path, reason in refused.items()
     ]
     rows = load.spark.createDataFrame(files, books.DEAD_LETTER_ROW)
     if found is not None:

@@ -21,6 +21,7 @@ from tidemark.ingest import books
 from tidemark.ingest.books import Books
 from tidemark.ingest.file_names import is_load
 from tidemark.ingest.files import LandedFile
+from tidemark.ingest.reasons import Reason
 from tidemark.storage import EPOCH, from_micros, micros
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ class Plan:
 
     `confirmed` are the paths that someone has confirmed; `read_before` those of file versions that
     were read before, in `earlier_loads`, and `landed_before` those of them that landed;
-    `supersedes` tells that older versions were. `gone` are the paths that a run which died has
-    planned, and that are there no longer; `left_over` says of load files why they are not of this
-    full load. `meant_anew` are paths that had landed and were confirmed then: a reload.
+    `supersedes` is set when older versions were. `gone` are the paths that a run which died has
+    planned, and that are not there any more; `left_over` has the load files that are not of this
+    full load, with the reason. `meant_anew` are paths that had landed and were confirmed then: a
+    reload.
 
     `settled` is the newest load of the table that came to its end. `has_unfinished` tells that the
     log may hold rows of newer ones, from runs that died; `died` are their files, by load.
@@ -65,7 +67,7 @@ class Plan:
     earlier_loads: frozenset[int] = frozenset()
     supersedes: bool = False
     gone: frozenset[str] = frozenset()
-    left_over: Mapping[str, str] = field(default_factory=dict)
+    left_over: Mapping[str, Reason] = field(default_factory=dict)
     meant_anew: frozenset[str] = frozenset()
     settled: int = 0
     has_unfinished: bool = False
@@ -89,7 +91,7 @@ class Outcome:
     oldest_change: datetime | None = None
     newest_change: datetime | None = None
     found: dict[tuple[int, str], int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Reason] = field(default_factory=list)
 
     def count(self, counted: Iterable["Row"]) -> None:
         """Take in the counts of each file."""

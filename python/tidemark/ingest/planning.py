@@ -9,6 +9,7 @@ from tidemark.ingest import books, files, ledger
 from tidemark.ingest.books import Books
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Landed
+from tidemark.ingest.reasons import Why
 from tidemark.storage import LandingFolder
 
 # Smaller files do not make a run large.
@@ -77,15 +78,11 @@ def _plan(
     there = {file.path for file in found or []}
     missing = _missing(own, feed, there)
     if missing:
-        landed.failure = (
-            f"{len(missing)} files that were read before are not in the landing folder any more, "
-            f"such as {min(missing)}. AWS DMS deletes a table's files when the source truncates "
-            "it. Nothing was deleted here: put the files back, or set missing_files: ignore."
-        )
+        landed.failure = str(Why.FILES_MISSING(count=len(missing), first=min(missing)))
         return landed, None
     lost = book.wanted(feed) - there
     if lost:
-        landed.note = f"not in the landing folder any more: {', '.join(sorted(lost))}"
+        landed.notes.append(Why.WISH_WITHOUT_FILE(files=", ".join(sorted(lost))))
     planned = book.plan(feed, found or [])
     if planned and feed.format == "dms":
         planned = _without_left_over(planned, found or [], book.paths(feed))

@@ -53,7 +53,8 @@ def is_broken_in_part(load: Load, files: Sequence[LandedFile], read: DataFrame) 
     paths = [file.path for file in files if _parts_of(load, file) > 1]
     if not paths:
         return False
-    return bool(read.where(F.col("_position").isNull() & F.col("_file").isin(paths)).count())
+    refused = read.where("_position is null and _reason is not null")
+    return bool(refused.where(F.col("_file").isin(paths)).count())
 
 
 def _parts_of(load: Load, file: LandedFile) -> int:

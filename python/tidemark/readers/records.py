@@ -14,8 +14,8 @@ from tidemark.errors import printable
 from tidemark.feeds import RESERVED, Feed
 
 NO_BYTES = "the file is empty (0 bytes)"
-# Someone can confirm that an extract is to be empty.
-NO_ROWS = "the extract has no rows: taking it would delete them all"
+# What `_skipped` says in the one row of an extract's file that has no rows.
+NO_ROWS = "no rows"
 
 # So many records are held at a time.
 ROWS = 5_000
