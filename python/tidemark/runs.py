@@ -102,15 +102,14 @@ class Run:
             return None
         lock.hold(paths.lake_dir())
         work, book = planning.of_landing_folder(own, known.feeds)
-        if any(plan or landed.failure or book.retracting(landed.feed) for landed, plan in work):
+        if any(each.plan or each.failure or book.retracting(each.feed) for each in work):
             return None
         if self.builds and known.due(book.newest_loads, project.read_built(own)):
             return None
-        landed = [landed for landed, _ in work]
-        self._tell_landed(landed)
+        self._tell_landed(work)
         if self.builds:
             self.tell(_NOTHING_TO_BUILD)
-        return landed
+        return work
 
     def work(self) -> list[Landed]:
         """Land and build. Raises TablesFailedError when tables failed to land."""

@@ -9,6 +9,7 @@ from tabulate import tabulate
 from tidemark import paths, report, targets
 from tidemark.dbt_plugin import project
 from tidemark.ingest import books, planning
+from tidemark.ingest.landed import Outcome
 
 _OPEN = "superseded_by is null"
 
@@ -35,22 +36,21 @@ def lines() -> Iterator[str]:
         last = max(runs.values(), key=lambda run: run["at"])
         yield f"Last run that landed files: {last['run_id']}, {report.time_of(last['at'])}"
     table = []
-    for landed, plan in work:
+    for landed in work:
         name = landed.feed.name
         run = runs.get(name, {})
         landed.failure = landed.failure or run.get("failure") or ""
-        landed.reasons = aside.get(name, {})
-        new = len(plan.files) if plan else 0
+        landed.outcome = Outcome(set_aside=aside.get(name, {}))
+        new = len(landed.plan.files) if landed.plan else 0
         to_build = len(due & parsed.below(parsed.sources_of([name])))
-        counts = (new, len(landed.reasons), records.get(name, 0), to_build)
+        counts = (new, landed.set_aside, records.get(name, 0), to_build)
         times = (report.time_of(run.get("at")), report.time_of(run.get("newest_change")))
         table.append((name, *counts, *times, "failed" if landed.failure else ""))
     headers = ["table", "new files", "set aside", "dead letters", "models to build", "last landed"]
     yield tabulate(table, headers=[*headers, "newest change", ""])
-    tables = [landed for landed, _ in work]
-    if any(landed.has_folder for landed in tables):
-        yield from report.without_folder(tables)
-    yield from report.remarks(tables)
+    if any(landed.has_folder for landed in work):
+        yield from report.without_folder(work)
+    yield from report.remarks(work)
 
 
 def _books() -> books.Books | None:

@@ -31,7 +31,7 @@ from tidemark.ingest import (
 )
 from tidemark.ingest.file_names import is_load
 from tidemark.ingest.files import LandedFile
-from tidemark.ingest.landed import Landed
+from tidemark.ingest.landed import Landed, Outcome
 from tidemark.ingest.load import Load
 from tidemark.ingest.reasons import Reason, Why
 from tidemark.spark import session
@@ -67,7 +67,7 @@ def land(
         without_log = _make_logs_ready(spark, own, feeds, side_by_side)
         found = list(side_by_side.map(lambda feed: planning.listed(root, feed, own), feeds))
         work, book = planning.plan(own, feeds, found)
-        for landed, _ in work:
+        for landed in work:
             landed.failure = landed.failure or without_log.get(landed.feed.name, "")
             for load_id, file in book.retracting(landed.feed):
                 landed.retracted.append((load_id, file))
@@ -75,19 +75,18 @@ def land(
                     _take_back(spark, landed.feed, load_id, file)
                 else:
                     landed.failure = str(Why.TO_BE_RETRACTED(file=file.path))
-        todo = [(landed, planned) for landed, planned in work if planned and not landed.failure]
-        ledger.write_planned(own, [(landed.feed, planned) for landed, planned in todo], run_id)
-        sizes = [file.size for _, planned in todo for file in planned.files]
-        done: list[tuple[Feed, ledger.Plan, ledger.Outcome]] = []
+        todo = [(each, each.plan) for each in work if each.plan and not each.failure]
+        ledger.write_planned(own, [(landed.feed, plan) for landed, plan in todo], run_id)
+        sizes = [file.size for _, plan in todo for file in plan.files]
 
         def carry_out(landed: Landed, plan: ledger.Plan) -> None:
             started_at = time.monotonic()
             try:
                 newest = book.newest_changes.get(landed.feed.name)
-                outcome = _carry_out(Load(spark, landed.feed, root, plan, run_id, newest))
-                done.append((landed.feed, plan, outcome))
-                landed.add(plan, outcome)
-                progress(sum(len(plan.files) for _, plan, _ in done), len(sizes))
+                landed.outcome = _carry_out(Load(spark, landed.feed, root, plan, run_id, newest))
+                landed.notes += landed.outcome.notes
+                done = sum(len(plan.files) for landed, plan in todo if landed.outcome)
+                progress(done, len(sizes))
             except Exception as error:  # the other tables land
                 landed.failure = session.readable(error)
             landed.seconds = time.monotonic() - started_at
@@ -100,11 +99,12 @@ def land(
                     table.result()
             finally:
                 wait(started)
-                for feed, carried_out, _ in done:
-                    ledger.supersede(spark, feed, carried_out)
-                ledger.write_finished(own, done, run_id)
-    ledger.write_run(own, [landed.as_run() for landed, _ in work if landed.is_new], run_id)
-    return [landed for landed, _ in work]
+                for landed, plan in todo:
+                    if landed.outcome:
+                        ledger.supersede(spark, landed.feed, plan)
+                ledger.write_finished(own, work, run_id)
+    ledger.write_run(own, [landed.as_run() for landed in work if landed.is_new], run_id)
+    return work
 
 
 def _make_logs_ready(
@@ -131,10 +131,10 @@ def _make_logs_ready(
     return failures
 
 
-def _carry_out(load: Load) -> ledger.Outcome:
+def _carry_out(load: Load) -> Outcome:
     """Land the plan's files under its load id."""
     load = replace(load, feed=log.with_known_columns(load.spark, load.feed))
-    outcome = ledger.Outcome()
+    outcome = Outcome()
     if load.plan.has_unfinished:
         outcome.found = _found_of_died(load)
         have_landed = {path for _, path in outcome.found}
@@ -161,7 +161,7 @@ def _land_read(
     files: Sequence[LandedFile],
     read: DataFrame,
     refused: Mapping[str, Reason],
-    outcome: ledger.Outcome,
+    outcome: Outcome,
 ) -> None:
     """Land the events of files, and refuse what cannot land, after what was `refused` unread."""
     strictly = _refused_for_bad_records(load.feed, read)

@@ -22,10 +22,12 @@ from tidemark.ingest.books import Books
 from tidemark.ingest.file_names import is_load
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.reasons import Reason
-from tidemark.storage import EPOCH, from_micros, micros
+from tidemark.storage import EPOCH, micros
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
+
+    from tidemark.ingest.landed import Landed, Outcome
 
 # A file's version: its size and when it was written.
 Version = tuple[int, datetime]
@@ -72,55 +74,6 @@ class Plan:
     settled: int = 0
     has_unfinished: bool = False
     died: Mapping[int, Sequence[LandedFile]] = field(default_factory=dict)
-
-
-@dataclass
-class Outcome:
-    """What became of a plan's files: counts by file, and why some were set aside.
-
-    `found` are the rows, by load and file, that runs which died had appended to the log.
-    """
-
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    newest: dict[str, datetime] = field(default_factory=dict)
-    set_aside: dict[str, str] = field(default_factory=dict)
-    other_columns: set[str] = field(default_factory=set)
-    new_columns: list[str] = field(default_factory=list)
-    copies: int = 0
-    entering: int = 0
-    oldest_change: datetime | None = None
-    newest_change: datetime | None = None
-    found: dict[tuple[int, str], int] = field(default_factory=dict)
-    notes: list[Reason] = field(default_factory=list)
-
-    def count(self, counted: Iterable["Row"]) -> None:
-        """Take in the counts of each file."""
-        for row in counted:
-            self.counts[row["_file"]] = {name: row[name] or 0 for name in COUNTS}
-            self.entering += row["entering"]
-            self.other_columns |= set(row["others"] or ())
-            if row["unreadable"]:
-                self.set_aside[row["_file"]] = row["unreadable"]
-            if row["newest"] is not None:
-                newest = from_micros(row["newest"])
-                oldest = from_micros(row["oldest"])
-                self.newest[row["_file"]] = newest
-                self.newest_change = max(newest, self.newest_change or newest)
-                self.oldest_change = min(oldest, self.oldest_change or oldest)
-
-    def total(self, name: str) -> int:
-        """One of COUNTS, over all files."""
-        return sum(counts[name] for counts in self.counts.values())
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether rows enter the log."""
-        return self.entering > 0
-
-    @property
-    def has_dead_letters(self) -> bool:
-        """Whether a row or a whole file was refused."""
-        return bool(self.set_aside or self.total("rejected"))
 
 
 @dataclass
@@ -361,7 +314,7 @@ class _Pass:
         for batch in own.read(books.LEDGER, columns, "status <> 'planned'"):
             found += batch.filter(pc.is_in(batch.column("file"), value_set=wanted)).to_pylist()
         for row in sorted(found, key=lambda row: (row["load_id"], row["at"])):
-            name = f"{row['source_name']}.{row['table_name']}"
+            name = _table(row)
             if (name, row["file"]) in self.told:
                 paths = self.book._told.setdefault(name, {})
                 paths.setdefault(row["file"], _Path()).add(row)
@@ -382,7 +335,7 @@ class _Pass:
         columns = ("source_name", "table_name", "file", "newest_change")
         for batch in own.read(books.LEDGER, columns, "status = 'landed'"):
             for row in batch.to_pylist():
-                name = f"{row['source_name']}.{row['table_name']}"
+                name = _table(row)
                 told = self.book._told.get(name, {}).get(row["file"])
                 newest = row["newest_change"]
                 if name in names and newest and (told is None or told.has_landed):
@@ -396,7 +349,7 @@ class _Pass:
         loads = ", ".join(str(load) for load in died)
         where = f"status = 'planned' and load_id in ({loads})"
         for row in books.rows(own.read(books.LEDGER, _FILE, where)):
-            name = f"{row['source_name']}.{row['table_name']}"
+            name = _table(row)
             files = self.book._died.setdefault(name, {}).setdefault(row["load_id"], [])
             files.append(_landed_file(row))
 
@@ -465,14 +418,17 @@ def write_planned(own: Books, plans: Iterable[tuple[Feed, Plan]], run_id: str) -
     )
 
 
-def write_finished(own: Books, done: Iterable[tuple[Feed, Plan, Outcome]], run_id: str) -> None:
-    """Write down, in one commit, what was landed or set aside, with its counts.
+def write_finished(own: Books, tables: Iterable["Landed"], run_id: str) -> None:
+    """Write, in one commit, which files of tables with an outcome landed or were set aside.
 
-    So are the loads that runs which died had begun: what they had appended has landed, the rest
-    is in the load that took their files.
+    This also ends the loads of runs that died: their rows in the log have landed, their other files
+    are in the load that took them over.
     """
     rows = []
-    for feed, plan, outcome in done:
+    for landed in tables:
+        feed, plan, outcome = landed.feed, landed.plan, landed.outcome
+        if not plan or not outcome:
+            continue
         for load_id, file in _files_of_died(plan, outcome):
             count = outcome.found.get((load_id, file.path), 0)
             status = "landed" if count else "abandoned"
@@ -485,16 +441,16 @@ def write_finished(own: Books, done: Iterable[tuple[Feed, Plan, Outcome]], run_i
     own.append(books.LEDGER, rows)
 
 
-def _files_of_died(plan: Plan, outcome: Outcome) -> Iterator[tuple[int, LandedFile]]:
-    told = set()
+def _files_of_died(plan: Plan, outcome: "Outcome") -> Iterator[tuple[int, LandedFile]]:
+    planned = set()
     for load_id, files in plan.died.items():
         for file in files:
-            told.add((load_id, file.path))
+            planned.add((load_id, file.path))
             yield load_id, file
     there = {file.path: file for file in plan.files}
     for load_id, path in outcome.found:
-        if (load_id, path) not in told:
-            # The ledger is an older one than the log: of which version the rows are is not known.
+        if (load_id, path) not in planned:
+            # Someone restored an older ledger: nobody knows of which version the rows are.
             known = there.get(path)
             yield load_id, LandedFile(EPOCH, path, known.kind if known else "changes", -1, EPOCH)
 
@@ -512,26 +468,19 @@ def confirm(spark: "SparkSession", path: str, run_id: str) -> str:
     """
     own = books.of(spark)
     newest = _newest_rows(own, "status in ('set_aside', 'retracted', 'landed')")
-    is_waiting = {key: row for key, row in newest.items() if row["status"] != "landed"}
-    found = [
+    waiting = [row for row in newest.values() if row["status"] != "landed"]
+    found = _below(path, waiting) or [
         row
-        for (_, _, file), row in is_waiting.items()
-        if file == path or file.startswith(f"{path.rstrip('/')}/")
-    ]
-    found = found or [
-        row
-        for (_, _, file), row in newest.items()
-        if file == path and row["status"] == "landed" and is_load(file)
+        for row in newest.values()
+        if row["file"] == path and row["status"] == "landed" and is_load(path)
     ]
     if not found:
-        aside = [file for _, _, file in is_waiting]
-        others = sorted(difflib.get_close_matches(path, aside, n=10, cutoff=0))
+        others = _alike(path, waiting, 10)
         raise ConfigError(
             f"No file '{path}' is set aside. "
-            + (f"These are: {', '.join(others)}." if others else "No file at all is.")
+            + (f"These are: {others}." if others else "No file at all is.")
         )
-    _wish(own, found, "confirmed", run_id)
-    return ", ".join(sorted({f"{row['source_name']}.{row['table_name']}" for row in found}))
+    return _noted(own, found, "confirmed", run_id)
 
 
 def retract(spark: "SparkSession", path: str, run_id: str) -> str:
@@ -542,21 +491,38 @@ def retract(spark: "SparkSession", path: str, run_id: str) -> str:
     """
     own = books.of(spark)
     newest = _newest_rows(own, f"status in ('landed', 'retracted', '{RETRACTING}')")
-    landed = {key: row for key, row in newest.items() if row["status"] == "landed"}
-    found = [
-        row
-        for (_, _, file), row in landed.items()
-        if file == path or file.startswith(f"{path.rstrip('/')}/")
-    ]
+    landed = [row for row in newest.values() if row["status"] == "landed"]
+    found = _below(path, landed)
     if not found:
-        others = difflib.get_close_matches(path, [file for _, _, file in landed], n=5, cutoff=0)
+        others = _alike(path, landed, 5)
         raise ConfigError(
             f"Nothing of '{path}' has landed, so there is nothing to take back. "
-            + (f"These have: {', '.join(sorted(others))}." if others else "No file has.")
+            + (f"These have: {others}." if others else "No file has.")
         )
     load_id = _next_load_id(own)
-    _wish(own, [{**row, "load_id": load_id} for row in found], RETRACTING, run_id)
-    return ", ".join(sorted({f"{row['source_name']}.{row['table_name']}" for row in found}))
+    return _noted(own, [{**row, "load_id": load_id} for row in found], RETRACTING, run_id)
+
+
+def _below(path: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a file, or of the files in a folder."""
+    folder = f"{path.rstrip('/')}/"
+    return [row for row in rows if row["file"] == path or row["file"].startswith(folder)]
+
+
+def _alike(path: str, rows: Iterable[Mapping[str, Any]], number: int) -> str:
+    """The files with names that are most like a path."""
+    files = [row["file"] for row in rows]
+    return ", ".join(sorted(difflib.get_close_matches(path, files, n=number, cutoff=0)))
+
+
+def _noted(own: Books, rows: Sequence[Mapping[str, Any]], status: str, run_id: str) -> str:
+    """Write a status for files; gives the names of their tables."""
+    _wish(own, rows, status, run_id)
+    return ", ".join(sorted({_table(row) for row in rows}))
+
+
+def _table(row: Mapping[str, Any]) -> str:
+    return f"{row['source_name']}.{row['table_name']}"
 
 
 def _next_load_id(own: Books) -> int:
