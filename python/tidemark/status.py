@@ -1,4 +1,4 @@
-"""`tidemark status`: how each table stands. On a lake of this machine it needs no Spark."""
+"""`tidemark status`: the state of each table. On a lake of this machine it needs no Spark."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +15,9 @@ _OPEN = "superseded_by is null"
 
 
 def lines() -> Iterator[str]:
-    """What there is to say: the last run, a line a table, and what someone should look at.
+    """The last run, a line for each table, and what needs attention.
 
-    Raises TidemarkError when the project cannot be read or the landing folder is not there.
+    Raises TidemarkError when the project cannot be read or the landing folder is missing.
     """
     own = _books()
     if own is None:
@@ -76,7 +76,7 @@ def _newest_runs(own: books.Books) -> dict[str, dict[str, Any]]:
 
 
 def _open_records(own: books.Books) -> dict[str, int]:
-    """How many records of each table are in the dead letter, and open."""
+    """The number of each table's records in the dead letter that are open."""
     names = ["source_name", "table_name"]
     found = own.read(books.DEAD_LETTER, names, f"{_OPEN} and position is not null")
     schema = pa.schema([books.schema(books.DEAD_LETTER).field(name) for name in names])
@@ -90,7 +90,7 @@ def _open_records(own: books.Books) -> dict[str, int]:
 
 
 def _set_aside(own: books.Books) -> dict[str, dict[str, str]]:
-    """Of each table, the files that were set aside, and why."""
+    """Each table's files that were set aside, and why."""
     aside: dict[str, dict[str, str]] = {}
     columns = ("source_name", "table_name", "file", "reason")
     for row in books.rows(own.read(books.DEAD_LETTER, columns, f"{_OPEN} and position is null")):

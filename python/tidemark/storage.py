@@ -18,8 +18,8 @@ from tidemark.ingest.file_names import SIDE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-# A statement grows with each file that it names. Beyond this, files of the newest day are asked for
-# their sizes and times, though they are known.
+# A statement grows with each file that it names. With more files, Spark fetches the sizes and times
+# of all files of the newest day, also of known ones.
 _MOST_IN_SQL = 50_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -28,8 +28,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Found:
     """One version of a file; its path is the one below the landing folder.
 
-    Where the path is no text (`is_text`), bytes that are not UTF-8 stand in it as `\\xe9`: Spark
-    cannot read such a file.
+    A path that is not UTF-8 (`is_text` is False) has its other bytes as `\\xe9`: Spark cannot read
+    such a file.
     """
 
     path: str
@@ -38,23 +38,23 @@ class Found:
     is_text: bool = True
 
 
-# What the ledger knows of files: size and time of the newest version, by path.
+# The ledger's newest versions of files: size and time, by path.
 Known = Mapping[str, tuple[int, datetime]]
 
 
 class LandingFolder(Protocol):
-    """Where files arrive. Paths are relative to it, with / between their parts."""
+    """The folder where files arrive. Paths are relative to it, with / between their parts."""
 
     root: str
 
     def require(self) -> None:
-        """Raise SetupError, which says what to do, when it cannot be reached."""
+        """Raise SetupError, with a remedy, when it cannot be reached."""
 
     def has(self, path: str) -> bool:
-        """Whether a file or a folder with files is there."""
+        """Whether there is such a file, or such a folder with files."""
 
     def walk(self, path: str, known: Known) -> Iterator[Found]:
-        """The files of a folder and of the folders in it; side files and links are passed over.
+        """The files of a folder and of the folders in it, without side files and links.
 
         Raises ConfigError when the folder is a link that leaves the landing folder.
         """
@@ -73,7 +73,7 @@ class LandingFolder(Protocol):
 
 
 def as_text(path: str) -> str:
-    """A path with the bytes in it that are not UTF-8 as `\\xe9`: it is that text alone to us."""
+    """A path with bytes that are not UTF-8 as `\\xe9`, which is its name everywhere here."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
@@ -88,7 +88,7 @@ def at(place: str) -> LandingFolder:
 
 
 def _reader(spark: "SparkSession", kind: str) -> "DataFrameReader":
-    """Of whole files (`binaryFile`), or of lines (`text`), which end nowhere but at `\\n`."""
+    """A reader of whole files (`binaryFile`), or of lines (`text`), which end only at `\\n`."""
     return spark.read.format(kind).options(**({"lineSep": "\n"} if kind == "text" else {}))
 
 
@@ -97,7 +97,7 @@ def _contents(files: "DataFrame") -> "DataFrame":
 
 
 def _lines(files: "DataFrame") -> "DataFrame":
-    # A URI; Java's decoder would take + for a blank.
+    # A URI; Java's decoder would make a blank of +.
     place = "url_decode(replace(_metadata.file_path, '+', '%2B'))"
     return files.selectExpr(
         f"{place} as _at",
@@ -111,7 +111,7 @@ def _lines(files: "DataFrame") -> "DataFrame":
 
 
 def _escaped(path: str) -> str:
-    """Spark takes [ ] { } * ? in a path as a pattern."""
+    """A path as Spark takes it literally: to Spark, [ ] { } * ? make a pattern."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
@@ -126,7 +126,7 @@ def from_micros(micros: int) -> datetime:
 
 
 def _is_none_of(versions: Iterable[tuple[str, int, datetime]]) -> str:
-    """A condition that a listing answers: the file is none of these URIs with size and time."""
+    """A condition on a listing: the file is none of these URIs with size and time."""
     at = "unix_micros(_metadata.file_modification_time)"
     known = "', '".join(
         f"{uri} {size} {micros(modified)}".replace("'", "%27") for uri, size, modified in versions
@@ -227,9 +227,9 @@ class _Remote:
             if "PATH_NOT_FOUND" in str(error):
                 return
             raise
-        # Names cost a request per thousand, sizes and times one per file: they are asked for files
-        # that are new, or were written since the newest known and are not as they are known. An
-        # object's time is that of its upload, whose beginning may lie before it appears.
+        # Names cost a request per thousand files, sizes and times one per file. Only files that are
+        # new, or changed since the newest known file, need the latter. An object's time is the
+        # start of its upload, which may be long before it appears.
         names = {self._below(unquote(uri)): uri for uri in files.inputFiles()}
         names = {
             name: uri for name, uri in names.items() if not any(map(SIDE.search, name.split("/")))
@@ -249,7 +249,7 @@ class _Remote:
         if since and others:
             status |= self._status(self._files(*others) if len(others) < len(names) // 2 else files)
         for name in names:
-            # The source passes over files without content: they are always the same.
+            # The source skips files without content, which are always the same.
             yield Found(name, *(status.get(name) or known.get(name) or (0, EPOCH)))
 
     def place(self, path: str) -> str | None:

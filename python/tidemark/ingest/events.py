@@ -43,12 +43,12 @@ def _events(load: Load, records: DataFrame, kind: str, too_late: datetime | None
     if feed.timestamp_column in feed.column_names:
         time_of_change = F.col(f"`{feed.timestamp_column}`")
     records = records.withColumn("_source_time", time_of_change).withColumn(
-        "_told_at", F.expr(macros.cast_text("_source_time", "timestamp"))
+        "_source_at", F.expr(macros.cast_text("_source_time", "timestamp"))
     )
     is_initial = F.lit(is_load) if feed.format != "debezium" else F.col("_is_snapshot")
     # The place in Kafka, which orders Debezium's files, is not a time.
     file_time = "_written_at" if feed.format == "debezium" else "_file_at"
-    changed_at = F.coalesce("_told_at", file_time)
+    changed_at = F.coalesce("_source_at", file_time)
     if feed.loaded_at:
         loaded_at = F.lit(feed.loaded_at).cast("timestamp")
         is_of_then = is_initial
@@ -73,7 +73,7 @@ def _events(load: Load, records: DataFrame, kind: str, too_late: datetime | None
         .select(
             *columns,
             *log.COLUMNS,
-            "_told_at",
+            "_source_at",
             "_file_columns",
             "_others",
             "_skipped",
@@ -98,18 +98,18 @@ def _raw(feed: Feed, kind: str) -> SparkColumn:
 
 def _with_operation(records: DataFrame, feed: Feed, kind: str) -> DataFrame:
     """The records with `_op`, and `_skipped` where the feed's `operations` say so."""
-    told = F.col("_source_op")
-    for text, meant in feed.operations:
+    meant = F.col("_source_op")
+    for text, operation in feed.operations:
         is_it = F.coalesce(F.col("_source_op"), F.lit("")) == text
-        told = F.when(is_it, F.lit(meant)).otherwise(told)
+        meant = F.when(is_it, F.lit(operation)).otherwise(meant)
     if feed.is_full_extract or (feed.format == "dms" and kind == "load"):
         op = F.lit("R")
     elif feed.needs_op(kind) or feed.format == "debezium":
-        op = told
+        op = meant
     else:
-        op = F.coalesce(told, F.lit("U"))
-    skipped = F.when(told == "skip", F.lit("operation")).otherwise(F.col("_skipped"))
-    return records.withColumns({"_told": told, "_op": op, "_skipped": skipped})
+        op = F.coalesce(meant, F.lit("U"))
+    skipped = F.when(meant == "skip", F.lit("operation")).otherwise(F.col("_skipped"))
+    return records.withColumns({"_meant_op": meant, "_op": op, "_skipped": skipped})
 
 
 def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Files of the landing folder: which there are, what each is, and in which order they apply."""
+"""Files of the landing folder: their kinds, and the order in which they apply."""
 
 import posixpath
 from collections.abc import Collection
@@ -13,8 +13,7 @@ from tidemark.readers import type_of_file
 from tidemark.readers.debezium import offset_in
 from tidemark.storage import Found, Known, LandingFolder, from_micros
 
-# Files of one full load that are copied elsewhere, or written side by side, are not in order to
-# the minute.
+# Files of one full load that were copied, or written in parallel, are not in order to the minute.
 _OF_ONE_LOAD = timedelta(hours=1)
 
 
@@ -96,7 +95,7 @@ def _debezium(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]
         # the records are in order without it, and the time says which topic the file is of.
         by_place = from_micros(offset)
         return "changes", modified if feed.is_by_offset else by_place
-    # Some sinks write names without a type; what the file is, its first bytes tell.
+    # Some sinks write names without a type: the file's first bytes show it.
     return "foreign" if type_of_file(name) == "csv" else "changes", modified
 
 

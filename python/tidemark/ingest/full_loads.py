@@ -97,7 +97,7 @@ def _without_rows(load: Load, events: DataFrame) -> dict[str, Reason]:
 
 def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, Reason]:
     keys = ", ".join(f"`{name}`" for name in feed.key)
-    told = ", ', ', ".join(f"'{name} ', cast(key.`{name}` as string)" for name in feed.key)
+    texts = ", ', ', ".join(f"'{name} ', cast(key.`{name}` as string)" for name in feed.key)
     found = (
         good.selectExpr("_extract", *typed_key(feed))
         .groupBy("_extract", *[f"`{name}`" for name in feed.key])
@@ -108,7 +108,7 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, Reason]:
             F.count("*").alias("keys"),
             F.expr(f"slice(array_sort(collect_list(struct({keys}))), 1, 3)").alias("some"),
         )
-        .selectExpr("_extract", "keys", f"transform(some, key -> concat({told})) as some")
+        .selectExpr("_extract", "keys", f"transform(some, key -> concat({texts})) as some")
         .collect()
     )
     return {
@@ -218,14 +218,14 @@ def in_their_generation(
     of_generation = log.where("_op = 'R'").where(
         "_is_initial" if micros is None else f"not _is_initial and unix_micros(_file_at) = {micros}"
     )
-    anew = [file for file in files if file.path not in plan.read_before]
-    before = of_generation.where(F.col("_file").isin(*[file.path for file in anew]))
+    again = [file for file in files if file.path not in plan.read_before]
+    before = of_generation.where(F.col("_file").isin(*[file.path for file in again]))
     is_load = F.col("_is_initial")
     good = events.where(is_load & F.col("_reason").isNull())
-    is_meant = any(file.path in plan.meant_anew for file in anew)
+    is_meant = any(file.path in plan.reloads for file in again)
     is_reload, questions = is_meant or _differs(load, before, good), list[Reason]()
     if not is_reload:
-        is_reload, questions = _was_loaded_again(load, of_generation, anew)
+        is_reload, questions = _was_loaded_again(load, of_generation, again)
     if is_reload:
         first = min(files)
         placed = _placed(events, first.time).unionByName(
@@ -249,14 +249,14 @@ def in_their_generation(
 
 
 def _was_loaded_again(
-    load: Load, of_generation: DataFrame, anew: Sequence[LandedFile]
+    load: Load, of_generation: DataFrame, again: Sequence[LandedFile]
 ) -> tuple[bool, list[Reason]]:
     """Whether the producer wrote a load again with the rows of the known one; and a question."""
     known = of_generation.groupBy("_file").agg(F.max("_file_at").alias("at")).collect()
-    paths = {file.path for file in anew}
+    paths = {file.path for file in again}
     if not known or not {row["_file"] for row in known} <= paths:
         return False, []
-    since, until = F.lit(max(row["at"] for row in known)), F.lit(min(anew).time)
+    since, until = F.lit(max(row["at"] for row in known)), F.lit(min(again).time)
     changes = load.known.where("_op in ('I', 'U', 'D') and not _is_initial")
     if not changes.where((F.col("_file_at") > since) & (F.col("_file_at") < until)).take(1):
         return False, []

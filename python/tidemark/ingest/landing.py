@@ -331,12 +331,12 @@ def _refused_for_bad_records(feed: Feed, read: DataFrame) -> dict[str, Reason]:
     bad, total = sum(row.bad for row in counted), sum(row.records for row in counted)
     if bad > feed.max_rejected_share * total:
         some = records.where("_reason is not null").limit(3).collect()
-        told = "; ".join(
+        shown = "; ".join(
             printable(f"{row._file}, record {row._position}: {row._reason}") for row in some
         )
         share = feed.max_rejected_share
         raise TableFailedError(
-            str(Why.TOO_MANY_BAD(bad=bad, records=total, share=share, some=told))
+            str(Why.TOO_MANY_BAD(bad=bad, records=total, share=share, some=shown))
         )
     return {
         row["_file"]: Why.BAD_RECORDS(bad=row.bad, records=row.records)

@@ -31,7 +31,7 @@ def refused(load: Load, events: DataFrame) -> dict[str, Reason]:
         *["_sequence", "_changed_at", "_file"],
     ]
     # The time of a file does not show when a change was made.
-    is_asked = f"_reason is null and _skipped is null and _told_at is not null and {_IS_CHANGE}"
+    is_asked = f"_reason is null and _skipped is null and _source_at is not null and {_IS_CHANGE}"
     new = events.where(is_asked).selectExpr(*columns)
     known = load.known.where(_IS_CHANGE)
     of_new = new.selectExpr(
@@ -73,7 +73,7 @@ def _contradictions(load: Load, story: DataFrame) -> dict[str, Reason]:
     in_order = f"partition by _epoch, {', '.join(key)} order by _sequence, _at desc rows between"
     before = f"over ({in_order} unbounded preceding and 1 preceding)"
     behind = f"over ({in_order} 1 following and unbounded following)"
-    told = ", ', ', ".join(f"'{name} ', cast(`{name}` as string)" for name in feed.key)
+    texts = ", ', ', ".join(f"'{name} ', cast(`{name}` as string)" for name in feed.key)
     found = (
         story.groupBy(*place)
         .agg(
@@ -96,7 +96,7 @@ def _contradictions(load: Load, story: DataFrame) -> dict[str, Reason]:
         .where("not _is_known")
         .selectExpr(
             "explode(_files) as _file",
-            f"concat({told}) as key",
+            f"concat({texts}) as key",
             "_sequence",
             f"case when _earlier.at < _at - {_HOUR} then struct("
             "_at as later, _sequence as position, _earlier.at as earlier, "

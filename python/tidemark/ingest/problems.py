@@ -29,7 +29,7 @@ def of(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
     if feed.format == "debezium":
         allowed = (*OPERATIONS, "R", "T")
     allowed = (*allowed, *(meant for _, meant in feed.operations if meant not in allowed))
-    op = F.col("_told")
+    op = F.col("_meant_op")
     if not feed.is_full_extract:
         is_unknown = ~op.isin(*allowed)
         if feed.needs_op(kind) or feed.format == "debezium":
@@ -46,7 +46,7 @@ def of(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
         why = Why.KEY_IS_NULL if is_key else Why.SEQUENCE_IS_NULL
         found.append(_problem(lacks, name, nothing, why()))
     time_column = feed.timestamp_column or "time of the change"
-    no_time = F.col("_source_time").isNotNull() & F.col("_told_at").isNull()
+    no_time = F.col("_source_time").isNotNull() & F.col("_source_at").isNull()
     if feed.timestamp_column:
         no_time = no_time | F.col("_source_time").isNull()
     found.append(_problem(no_time, time_column, F.col("_source_time"), Why.NO_TIMESTAMP()))
@@ -78,7 +78,7 @@ def of(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
         reason = Why.RECORD_AHEAD(ahead=feed.ahead)
         changed_at = F.col("_changed_at").cast("string")
         found.append(
-            _problem(F.col("_told_at") > latest, feed.timestamp_column, changed_at, reason)
+            _problem(F.col("_source_at") > latest, feed.timestamp_column, changed_at, reason)
         )
     if too_late:
         is_late = (F.col("_changed_at") < F.lit(too_late)) & F.lit(kind == "changes")
