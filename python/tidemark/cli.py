@@ -1,21 +1,24 @@
-"""The `tidemark` command."""
+"""The `tidemark` command.
 
-import argparse
+The handlers import Spark and dbt late: `tidemark --help` and `tidemark add` stay quick.
+"""
+
 import io
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from tidemark import feeds, targets
 from tidemark.errors import ConfigError, TidemarkError, printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tidemark.scaffold.discover.dms_task import Task
 
 
-# What a module is part of that Tidemark runs without.
+# The optional extra that has a module.
 _EXTRAS = {
     **dict.fromkeys(("boto3", "botocore"), "aws"),
     **dict.fromkeys(("pyhive", "TCLIService", "thrift", "grpc", "google", "zstandard"), "thrift"),
@@ -39,12 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def perform(arguments: Sequence[str] | None = None) -> None:
-    """Run one command. Raises TidemarkError with what went wrong, also where Spark says it."""
-    options = _parser().parse_args(arguments)
+    """Run one command. Raises TidemarkError for every failure, also for Spark's errors."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        if getattr(options, "target", None):
-            targets.use(options.target)
-        options.run(options)
+        with _tidemark.make_context("tidemark", given) as context:
+            _tidemark.invoke(context)
+    except click.exceptions.Exit:
+        return  # after --help
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if not extra:
@@ -60,199 +67,62 @@ def perform(arguments: Sequence[str] | None = None) -> None:
         raise TidemarkError(session.readable(error)) from error
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tidemark", description="Change feeds in, trusted lakehouse tables out."
-    )
-    commands = parser.add_subparsers(required=True, metavar="command")
-    on_target = argparse.ArgumentParser(add_help=False)
-    on_target.add_argument("--target", help="a target of profiles.yml (default: embedded)")
+class _Commands(click.Group):
+    """Lists the commands in the order of this file, each with its whole first sentence."""
 
-    init = commands.add_parser("init", help="write a new project, or add Tidemark to a dbt project")
-    init.add_argument("folder", metavar="DIR", nargs="?", help="the new project's folder")
-    init.add_argument(
-        "--example", metavar="DOMAIN", help="copy an example domain with its sample files, too"
-    )
-    init.add_argument("--into", metavar="DIR", help="the folder of a dbt project that exists")
-    init.add_argument("--yes", action="store_true", help="with --into: do not ask, write")
-    init.set_defaults(run=_init)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
-    deps = commands.add_parser("deps", help="install the dbt packages, in place of `dbt deps`")
-    deps.set_defaults(run=_deps)
-
-    run = commands.add_parser(
-        "run", help="land new files and build what depends on them", parents=[on_target]
-    )
-    run.add_argument("--all", action="store_true", help="build every model, new files or not")
-    run.add_argument("--verbose", action="store_true", help="print dbt's own lines, too")
-    run.set_defaults(run=_run)
-
-    land = commands.add_parser(
-        "land",
-        help="land new files, and leave building to dbt",
-        parents=[on_target],
-    )
-    land.set_defaults(run=_land)
-
-    status = commands.add_parser(
-        "status",
-        help="show each table: new files, dead letters, models to build, failures",
-        parents=[on_target],
-    )
-    status.set_defaults(run=_status)
-
-    confirm = commands.add_parser(
-        "confirm",
-        help="accept a file that was set aside for confirmation",
-        parents=[on_target],
-    )
-    confirm.add_argument("file", help="its path below the landing folder, as in the dead letter")
-    confirm.set_defaults(run=_confirm)
-
-    retract = commands.add_parser(
-        "retract",
-        help="undo a file that has landed, and rebuild its tables without it",
-        parents=[on_target],
-    )
-    retract.add_argument("file", help="its path below the landing folder, or a folder of files")
-    retract.set_defaults(run=_retract)
-
-    replay = commands.add_parser(
-        "replay",
-        help="read files with open dead letters again, after a fix",
-        parents=[on_target],
-    )
-    replay.add_argument("names", metavar="SOURCE.TABLE", nargs="*", help="default: all tables")
-    replay.set_defaults(run=_replay)
-
-    sql = commands.add_parser(
-        "sql", help="run one SQL statement and print its rows", parents=[on_target]
-    )
-    sql.add_argument("statement")
-    sql.add_argument("--format", choices=("table", "csv", "json"), default="table")
-    sql.add_argument(
-        "--all", action="store_true", help="also show columns that begin with _, in a table"
-    )
-    sql.set_defaults(run=_sql)
-
-    catalog = commands.add_parser(
-        "catalog",
-        help="register the tables in AWS Glue's Data Catalog, for Athena",
-        parents=[on_target],
-    )
-    catalog.set_defaults(run=_catalog)
-
-    docs = commands.add_parser(
-        "docs", help="generate the documentation and serve it", parents=[on_target]
-    )
-    docs.add_argument("--port", type=int, default=8080)
-    docs.add_argument(
-        "--no-serve", action="store_true", help="only generate target/static_index.html"
-    )
-    docs.set_defaults(run=_docs)
-
-    discover = commands.add_parser(
-        "discover", help="declare every table that has files below the landing folder"
-    )
-    discover.add_argument(
-        "folder",
-        nargs="?",
-        default="",
-        help="below the landing folder (default: all of it)",
-    )
-    of_task = discover.add_argument_group("the tables of an AWS DMS task, with or without files")
-    of_task.add_argument("--dms-task", metavar="TASK", help="its ARN or identifier; calls AWS")
-    of_task.add_argument(
-        "--table-mappings", metavar="FILE", help="without AWS: the JSON of its table mappings"
-    )
-    of_task.add_argument(
-        "--endpoint-settings", metavar="FILE", help="and the JSON of its target endpoint's settings"
-    )
-    discover.set_defaults(run=_discover)
-
-    verify = commands.add_parser(
-        "verify", help="compare the change logs with the statistics of AWS DMS", parents=[on_target]
-    )
-    verify.add_argument(
-        "--dms-task", metavar="TASK", required=True, help="its ARN or identifier: asks AWS"
-    )
-    verify.set_defaults(run=_verify)
-
-    add = commands.add_parser(
-        "add", help="write the three models of declared tables, or declare a new table"
-    )
-    add.add_argument(
-        "names", nargs="+", metavar="SOURCE[.TABLE]", help="SOURCE: all its declared tables"
-    )
-    new = add.add_argument_group("for a table that is not declared yet")
-    new.add_argument("--key", help="the key columns, separated by commas")
-    new.add_argument("--format", choices=feeds.FORMATS, help="default: inferred from the files")
-    new.add_argument("--path", help="folder below the landing folder (default: SOURCE/TABLE)")
-    new.add_argument(
-        "--columns", help="such as 'id bigint, name string'; default: inferred from the files"
-    )
-    new.add_argument("--header", choices=feeds.HEADERS, help="which files have a header")
-    new.add_argument("--delimiter", help="default: inferred from the files")
-    add.set_defaults(run=_add)
-
-    demo = commands.add_parser(
-        "demo", help="load sample changes of two or three days, step by step", parents=[on_target]
-    )
-    demo.add_argument(
-        "domains",
-        metavar="DOMAIN",
-        nargs="*",
-        help="folders of examples/ (default: insurance inventory)",
-    )
-    demo.add_argument("--all", action="store_true", help="all of them")
-    demo.set_defaults(run=_demo)
-
-    bundle = commands.add_parser("bundle", help="write the files that a job on Glue or EMR needs")
-    bundle.add_argument("place", help="a folder, or s3://bucket/folder")
-    bundle.set_defaults(run=_bundle)
-
-    thrift = commands.add_parser(
-        "thrift", help="run a Spark Thrift Server with Spark Connect on this lake"
-    )
-    thrift.add_argument("action", choices=("start", "stop", "status"))
-    thrift.add_argument("--port", type=int, default=10000, help="default: %(default)s")
-    thrift.add_argument("--connect-port", type=int, default=15002, help="default: %(default)s")
-    thrift.add_argument("--metastore-port", type=int, default=9083, help="default: %(default)s")
-    thrift.add_argument("--master", default="", help="Spark's, such as spark://host:7077")
-    thrift.add_argument(
-        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting"
-    )
-    thrift.set_defaults(run=_thrift)
-    return parser
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        cmd.short_help = (cmd.help or "").partition("\n\n")[0].rstrip(".")
+        super().add_command(cmd, name)
 
 
-# Spark and dbt are imported where they are needed: `tidemark --help` and `add` stay quick.
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def _tidemark() -> None:
+    """Change feeds in, trusted lakehouse tables out."""
 
 
-def _init(options: argparse.Namespace) -> None:
-    from pathlib import Path
+def _use_target(_: click.Context, __: click.Parameter, target: str | None) -> None:
+    if target:
+        targets.use(target)
 
+
+_on_target = click.option(
+    "--target",
+    expose_value=False,
+    callback=_use_target,
+    help="A target of profiles.yml (default: embedded).",
+)
+
+
+@_tidemark.command("init")
+@click.argument("folder", metavar="DIR", required=False)
+@click.option("--example", metavar="DOMAIN", help="Also copy an example with its sample files.")
+@click.option("--into", metavar="DIR", help="The folder of an existing dbt project.")
+@click.option("--yes", is_flag=True, help="With --into: write without asking.")
+def _init(folder: str | None, example: str | None, into: str | None, yes: bool) -> None:
+    """Write a new project into DIR, or add Tidemark to an existing dbt project."""
     from tidemark.scaffold import init
 
-    if bool(options.folder) == bool(options.into) or (options.into and options.example):
+    if bool(folder) == bool(into) or (into and example):
         raise ConfigError(
             "tidemark init DIR writes a new project; tidemark init --into DIR adds Tidemark to a "
             "dbt project that exists."
         )
-    if options.into:
-        _init_into(Path(options.into), asks=not options.yes)
+    if into:
+        _init_into(Path(into), asks=not yes)
         return
-    folder = Path(options.folder)
-    written = init.new(folder, options.example)
+    written = init.new(Path(str(folder)), example)
     print(f"Wrote {len(written)} files into {folder}.")
     print(f"Next: cd {folder}")
-    if options.example:
-        print(f"      tidemark demo {options.example}")
+    if example:
+        print(f"      tidemark demo {example}")
     else:
         print("      put files below landing/, then: tidemark discover (README.md has an example)")
 
 
-def _init_into(project: "Path", *, asks: bool) -> None:
+def _init_into(project: Path, *, asks: bool) -> None:
     from tidemark.scaffold import init
 
     changes = init.changes_into(project)
@@ -272,7 +142,9 @@ def _init_into(project: "Path", *, asks: bool) -> None:
     print("Next: put files below landing/, then: tidemark discover")
 
 
-def _deps(options: argparse.Namespace) -> None:
+@_tidemark.command("deps")
+def _deps() -> None:
+    """Install the dbt packages, in place of `dbt deps`."""
     from tidemark import paths
     from tidemark.dbt_plugin import packages
 
@@ -280,63 +152,108 @@ def _deps(options: argparse.Namespace) -> None:
     print("The dbt packages are installed.")
 
 
-def _run(options: argparse.Namespace) -> None:
+@_tidemark.command("run")
+@click.option("--all", "build_all", is_flag=True, help="Build every model, with new files or not.")
+@click.option("--verbose", is_flag=True, help="Also print dbt's own lines.")
+@_on_target
+def _run(build_all: bool, verbose: bool) -> None:
+    """Land new files and build what depends on them."""
     from tidemark import runs
 
-    runs.run(build_all=options.all, verbose=options.verbose)
+    runs.run(build_all=build_all, verbose=verbose)
 
 
-def _land(options: argparse.Namespace) -> None:
+@_tidemark.command("land")
+@_on_target
+def _land() -> None:
+    """Land new files without building anything."""
     from tidemark import runs
 
     runs.run(build=False)
 
 
-def _status(options: argparse.Namespace) -> None:
+@_tidemark.command("status")
+@_on_target
+def _status() -> None:
+    """Show each table: new files, dead letters, models to build, failures."""
     from tidemark import status
 
     for line in status.lines():
         print(line)
 
 
-def _replay(options: argparse.Namespace) -> None:
+@_tidemark.command("confirm")
+@click.argument("file")
+@_on_target
+def _confirm(file: str) -> None:
+    """Accept a file that was set aside for confirmation.
+
+    FILE is its path below the landing folder, as in the dead letter.
+    """
+    from tidemark.ingest import ledger
+
+    print(f"{_noted(file, ledger.confirm)} is confirmed: the next run takes it.")
+
+
+@_tidemark.command("retract")
+@click.argument("file")
+@_on_target
+def _retract(file: str) -> None:
+    """Undo a file that has landed, and rebuild its tables without it.
+
+    FILE is its path below the landing folder, or a folder of files.
+    """
     from tidemark import runs
-
-    runs.run(replay=options.names)
-
-
-def _confirm(options: argparse.Namespace) -> None:
-    from tidemark import runs, storage
     from tidemark.ingest import ledger
-    from tidemark.spark import lease, session
 
-    spark = session.get()
-    file = storage.as_text(options.file)
-    with lease.held(spark):
-        table = ledger.confirm(spark, file, runs.new_run_id())
-    print(f"{printable(file)} of {table} is confirmed: the next run takes it.")
-
-
-def _retract(options: argparse.Namespace) -> None:
-    from tidemark import runs, storage
-    from tidemark.ingest import ledger
-    from tidemark.spark import lease, session
-
-    spark = session.get()
-    file = storage.as_text(options.file)
-    with lease.held(spark):
-        table = ledger.retract(spark, file, runs.new_run_id())
-    print(f"{printable(file)} of {table} is taken back.")
+    print(f"{_noted(file, ledger.retract)} is taken back.")
     runs.run()
 
 
-def _sql(options: argparse.Namespace) -> None:
+def _noted(path: str, note: Callable[[Any, str, str], str]) -> str:
+    """Note something about a file in the ledger; gives the file and its tables as words."""
+    from tidemark import runs, storage
+    from tidemark.spark import lease, session
+
+    spark = session.get()
+    file = storage.as_text(path)
+    with lease.held(spark):
+        tables = note(spark, file, runs.new_run_id())
+    return f"{printable(file)} of {tables}"
+
+
+@_tidemark.command("replay")
+@click.argument("names", metavar="SOURCE.TABLE", nargs=-1)
+@_on_target
+def _replay(names: tuple[str, ...]) -> None:
+    """Read files with open dead letters again, after a fix.
+
+    Without SOURCE.TABLE: the files of all tables.
+    """
+    from tidemark import runs
+
+    runs.run(replay=names)
+
+
+# A statement may begin with a comment, `-- ...`.
+@_tidemark.command("sql", context_settings={"ignore_unknown_options": True})
+@click.argument("statement")
+@click.option("--format", "output", type=click.Choice(("table", "csv", "json")), default="table")
+@click.option(
+    "--all", "shows_all", is_flag=True, help="In a table, also columns that begin with _."
+)
+@_on_target
+def _sql(statement: str, output: str, shows_all: bool) -> None:
+    """Run one SQL statement and print its rows."""
     from tidemark import query
 
-    query.print_rows(options.statement, options.format, shows_all=options.all)
+    query.print_rows(statement, output, shows_all=shows_all)
 
 
-def _catalog(options: argparse.Namespace) -> None:
+@_tidemark.command("catalog")
+@_on_target
+def _catalog() -> None:
+    """Register the tables in AWS Glue's Data Catalog, for Athena."""
     from tidemark.aws import catalog
     from tidemark.dbt_plugin import dbt
     from tidemark.spark import session
@@ -345,72 +262,112 @@ def _catalog(options: argparse.Namespace) -> None:
     catalog.register(session.get(), nodes, say=print)
 
 
-def _docs(options: argparse.Namespace) -> None:
+@_tidemark.command("docs")
+@click.option("--port", type=int, default=8080, show_default=True)
+@click.option("--no-serve", is_flag=True, help="Only generate target/static_index.html.")
+@_on_target
+def _docs(port: int, no_serve: bool) -> None:
+    """Generate the documentation and serve it."""
     from tidemark.dbt_plugin import dbt_docs
 
     dbt_docs.generate()
-    if not options.no_serve:
-        dbt_docs.serve(options.port)
+    if not no_serve:
+        dbt_docs.serve(port)
 
 
-def _discover(options: argparse.Namespace) -> None:
+@_tidemark.command("discover")
+@click.argument("folder", default="")
+@click.option("--dms-task", metavar="TASK", help="Its ARN or identifier; calls AWS.")
+@click.option(
+    "--table-mappings", metavar="FILE", help="Without AWS: the JSON of its table mappings."
+)
+@click.option(
+    "--endpoint-settings", metavar="FILE", help="And the JSON of its target endpoint's settings."
+)
+def _discover(
+    folder: str, dms_task: str | None, table_mappings: str | None, endpoint_settings: str | None
+) -> None:
+    """Declare every table that has files below the landing folder.
+
+    FOLDER is below the landing folder; the default is all of it. With an AWS DMS task: declare the
+    tables of the task, with or without files.
+    """
     from tidemark import paths
     from tidemark.scaffold import add
 
     project = paths.project_dir()
-    task = _task(options)
+    task = _task(folder, dms_task, table_mappings, endpoint_settings)
     if task:
         added = add.discovered_of_task(project, task, paths.landing())
     else:
-        added = add.discovered(project, paths.landing_dir(), options.folder)
+        added = add.discovered(project, paths.landing_dir(), folder)
     print("\n".join(add.told(project, added)))
     if added.failed:
         raise ConfigError("\n".join(added.failed))
 
 
-def _task(options: argparse.Namespace) -> "Task | None":
-    """The AWS DMS task that is named, or lies in files."""
-    from pathlib import Path
-
+def _task(
+    folder: str, named: str | None, mappings: str | None, endpoint: str | None
+) -> "Task | None":
+    """The AWS DMS task with a name, or from files; None without either."""
     from tidemark.scaffold.discover import dms_task
 
-    mappings, endpoint = options.table_mappings, options.endpoint_settings
-    if not (options.dms_task or mappings or endpoint):
+    if not (named or mappings or endpoint):
         return None
-    if options.folder or (options.dms_task and (mappings or endpoint)):
+    if folder or (named and (mappings or endpoint)):
         raise ConfigError(
             "Give one of these: a folder, --dms-task, or --table-mappings with --endpoint-settings."
         )
-    if options.dms_task:
+    if named:
         from tidemark.aws import dms
 
-        return dms.task(options.dms_task)
+        return dms.task(named)
     if not (mappings and endpoint):
         raise ConfigError("--table-mappings and --endpoint-settings go together: give both.")
     return dms_task.from_files(Path(mappings), Path(endpoint))
 
 
-def _verify(options: argparse.Namespace) -> None:
+@_tidemark.command("verify")
+@click.option("--dms-task", metavar="TASK", required=True, help="Its ARN or identifier; calls AWS.")
+@_on_target
+def _verify(dms_task: str) -> None:
+    """Compare the change logs with the statistics of AWS DMS."""
     from tidemark.aws import verify
 
-    verify.run(options.dms_task)
+    verify.run(dms_task)
 
 
-def _add(options: argparse.Namespace) -> None:
+@_tidemark.command("add")
+@click.argument("names", metavar="SOURCE[.TABLE]...", nargs=-1, required=True)
+@click.option("--key", help="The key columns, separated by commas.")
+@click.option(
+    "--format", type=click.Choice(feeds.FORMATS), help="Default: inferred from the files."
+)
+@click.option("--path", help="The folder below the landing folder (default: SOURCE/TABLE).")
+@click.option(
+    "--columns", help="Such as 'id bigint, name string'; default: inferred from the files."
+)
+@click.option("--header", type=click.Choice(feeds.HEADERS), help="Which files have a header.")
+@click.option("--delimiter", help="Default: inferred from the files.")
+def _add(names: tuple[str, ...], **settings: str | None) -> None:
+    """Write the three models of declared tables, or declare a new table.
+
+    SOURCE means all its declared tables. The options are for one SOURCE.TABLE that is not declared
+    yet.
+    """
     from tidemark import paths
     from tidemark.scaffold import add
 
     project = paths.project_dir()
-    settings = ("key", "format", "path", "columns", "header", "delimiter")
-    given = {name: value for name in settings if (value := getattr(options, name)) is not None}
-    names = [name.partition(".") for name in options.names]
-    for source, dot, table in names:
+    given = {name: value for name, value in settings.items() if value is not None}
+    parts = [name.partition(".") for name in names]
+    for source, dot, table in parts:
         if not source.isidentifier() or (dot and not table.isidentifier()):
             raise ConfigError(
                 f"'{source}{dot}{table}' is neither SOURCE.TABLE, such as crm.people, nor SOURCE."
             )
     if given:
-        (source, dot, table), *more = names
+        (source, dot, table), *more = parts
         if more or not dot:
             raise ConfigError(f"--{', --'.join(given)}: only for one new table, SOURCE.TABLE.")
         new = add.sampled(paths.landing_dir(), source, table, given)
@@ -418,7 +375,7 @@ def _add(options: argparse.Namespace) -> None:
         for hint in new.hints:
             print(f"{source}.{table}: {printable(hint)}")
     else:
-        written = add.write_models(project, options.names)
+        written = add.write_models(project, names)
     for file in written:
         print(f"Wrote {file.relative_to(project)}")
     if given:
@@ -429,32 +386,60 @@ def _add(options: argparse.Namespace) -> None:
         )
 
 
-def _demo(options: argparse.Namespace) -> None:
+@_tidemark.command("demo")
+@click.argument("domains", metavar="DOMAIN", nargs=-1)
+@click.option("--all", "all_of_them", is_flag=True, help="All of them.")
+@_on_target
+def _demo(domains: tuple[str, ...], all_of_them: bool) -> None:
+    """Load sample changes of two or three days, step by step.
+
+    DOMAIN is a folder of examples/ (default: insurance inventory).
+    """
     from tidemark import demo
 
-    demo.run(options.domains, all_of_them=options.all)
+    demo.run(domains, all_of_them=all_of_them)
 
 
-def _bundle(options: argparse.Namespace) -> None:
+@_tidemark.command("bundle")
+@click.argument("place")
+def _bundle(place: str) -> None:
+    """Write the files that a job on Glue or EMR needs.
+
+    PLACE is a folder, or s3://bucket/folder.
+    """
     from tidemark.aws import bundle
 
-    for file in bundle.make(options.place):
+    for file in bundle.make(place):
         print(f"Wrote {file}")
 
 
-def _thrift(options: argparse.Namespace) -> None:
+@_tidemark.command("thrift")
+@click.argument("action", type=click.Choice(("start", "stop", "status")))
+@click.option("--port", type=int, default=10000, show_default=True)
+@click.option("--connect-port", type=int, default=15002, show_default=True)
+@click.option("--metastore-port", type=int, default=9083, show_default=True)
+@click.option("--master", default="", help="Spark's master, such as spark://host:7077.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting.")
+def _thrift(
+    action: str,
+    port: int,
+    connect_port: int,
+    metastore_port: int,
+    master: str,
+    conf: tuple[str, ...],
+) -> None:
+    """Run a Spark Thrift Server with Spark Connect on this lake."""
     from tidemark.spark import server
 
-    if options.action == "start":
-        wrong = [each for each in options.conf if "=" not in each]
+    if action == "start":
+        wrong = [each for each in conf if "=" not in each]
         if wrong:
             raise ConfigError(f"--conf {wrong[0]}: it must be KEY=VALUE.")
-        ports = server.Ports(options.port, options.connect_port, options.metastore_port)
-        server.start(ports, options.master, more=options.conf)
-    elif options.action == "stop":
+        server.start(server.Ports(port, connect_port, metastore_port), master, more=conf)
+    elif action == "stop":
         server.stop()
     elif not server.status():
-        sys.exit(3)  # as systemctl has it
+        sys.exit(3)  # as systemctl does
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The demo: the sample files of one or more domains arrive day by day, and the tables follow."""
+"""The demo: the sample files of one or more domains arrive day by day, and update the tables."""
 
 import os
 import shutil
@@ -22,9 +22,9 @@ REJECTED = (
 
 @dataclass(frozen=True)
 class Tour:
-    """A domain's tour, from examples/<domain>/tour.yml: what happens by day, and what to show.
+    """A domain's tour, from examples/<domain>/tour.yml: the events of each day, and what to show.
 
-    `shows` are titles and queries for the end of each day, `at_the_end` for that of the last.
+    `shows` are titles and queries for the end of each day, `at_the_end` for the end of the tour.
     """
 
     domain: str
@@ -46,9 +46,9 @@ def tours() -> dict[str, Tour]:
 
 
 def run(domains: Sequence[str] = (), *, all_of_them: bool = False) -> None:
-    """Play the days of some domains, showing the same rows after each.
+    """Play the days of some domains, and show the same queries after each day.
 
-    Raises ConfigError for a domain that there is no tour of.
+    Raises ConfigError for a domain without a tour.
     """
     known = tours()
     wanted = list(known) if all_of_them else domains or USUAL
@@ -56,7 +56,7 @@ def run(domains: Sequence[str] = (), *, all_of_them: bool = False) -> None:
         if domain not in known:
             raise ConfigError(f"There is no tour of {domain}: use one of {', '.join(known)}.")
     chosen = [known[domain] for domain in wanted]
-    # The samples stay out of the folder where the user's own files arrive.
+    # The samples do not go into the folder for the user's own files.
     os.environ.setdefault("TIDEMARK_LANDING", str(paths.make_lake() / "landing"))
     print("Tidemark demo")
     for tour in chosen:
@@ -99,7 +99,7 @@ def _day(number: int, those: Iterable[Tour]) -> None:
 
 
 def arrive(samples: Path, landing: str | Path) -> int:
-    """Copy the samples that are not in the landing folder yet; gives how many."""
+    """Copy samples that are not in the landing folder yet; gives their number."""
     copy = _to_s3(str(landing)) if str(landing).startswith("s3a://") else _to_disk(Path(landing))
     files = sorted(file for file in samples.rglob("*") if file.is_file())
     return sum(copy(file, file.relative_to(samples).as_posix()) for file in files)
@@ -118,7 +118,7 @@ def _to_disk(landing: Path) -> Callable[[Path, str], bool]:
 
 
 def _to_s3(landing: str) -> Callable[[Path, str], bool]:
-    # Spark can only write files whose names it makes up.
+    # Spark chooses the names of the files that it writes.
     bucket = s3.client()
     root = landing.removeprefix("s3a://")
 

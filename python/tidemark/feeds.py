@@ -1,7 +1,7 @@
-"""A feed: what the YAML of a dbt source says about the files of one table.
+"""A feed: the declaration of one table's files in the YAML of a dbt source.
 
-The YAML is the only declaration; see docs/feeds.md for every setting. The class Feed is the table
-of settings: each has its values, its default, the formats that it is for, and a line of words.
+The YAML is the only declaration; docs/feeds.md describes every setting. The class Feed is the
+table of settings: each has its values, its default, and the formats that it is for.
 """
 
 import codecs
@@ -38,19 +38,19 @@ _TYPE = re.compile(
 )
 
 
-# --- what a setting takes -----------------------------------------------------------------------
+# --- the values of a setting ----------------------------------------------------------------------
 
 
 class _WrongError(ValueError):
-    """A value that a setting does not take; the text goes on from the setting's name."""
+    """A value that a setting does not take; the text continues after the setting's name."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """What a setting takes: in words, for docs and messages, and as code.
+    """The values of a setting: in words, for messages, and as code.
 
-    `read` gives the value as Feed has it, or raises ValueError. With `are_columns` it names columns
-    of the table.
+    `read` gives the value as Feed has it, or raises ValueError. With `are_columns` the values are
+    names of the table's columns.
     """
 
     wanted: str
@@ -82,10 +82,15 @@ def _guess(value: Any, allowed: Iterable[str]) -> str:
     return f" Did you mean '{guess[0]}'?" if guess else ""
 
 
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError
-    return value
+def _if(holds: Callable[[Any], bool]) -> Callable[[Any], Any]:
+    """Reads a value for which a test holds."""
+
+    def read(value: Any) -> Any:
+        if not holds(value):
+            raise ValueError
+        return value
+
+    return read
 
 
 def _name(value: Any) -> str:
@@ -125,12 +130,6 @@ def _folder(value: Any) -> str:
     if folder.startswith("/") or ".." in folder.split("/"):
         raise _WrongError("must stay below the landing folder")
     return folder
-
-
-def _file_name(value: Any) -> str:
-    if "/" in _text(value):
-        raise ValueError
-    return str(value)
 
 
 def _time(value: Any) -> str:
@@ -174,7 +173,7 @@ def _time_in_name(value: Any) -> str:
 
 def _encoding(value: Any) -> str:
     name = _text(value)
-    # Python knows codecs that are none of texts, which encode refuses.
+    # Python also has codecs that are not for text, which encode refuses.
     try:
         "".encode(name)
         return codecs.lookup(name).name
@@ -196,14 +195,6 @@ def _delimiter(value: Any) -> str:
     if not value:
         raise _WrongError("is empty: write a line end as '\\n', since dbt cuts one off")
     return unescaped(value)
-
-
-def _unavailable(value: Any) -> str | None:
-    if value is None:
-        return None
-    if "\\" in _text(value):
-        raise ValueError
-    return str(value)
 
 
 def _mapping(of: Callable[[str, Any], str]) -> Callable[[Any], tuple[tuple[str, str], ...]]:
@@ -244,7 +235,7 @@ _A_TIME = "(UTC), such as 2024-03-01 12:00:00"
 
 TEXT = Values("text", _text)
 CONDITION = Values("an SQL condition", _text)
-FLAG = Values("true or false, without quotes", _flag)
+FLAG = Values("true or false, without quotes", _if(lambda value: isinstance(value, bool)))
 SHARE = Values("a number from 0 to 1", _share)
 FOLDER = Values("a folder below the landing folder", _folder)
 TIME = Values(f"a time {_A_TIME}", _time)
@@ -257,26 +248,25 @@ DELIMITER = Values("text", _delimiter)
 EVERY: Mapping[str, str] = {}
 _ORDERED = "their time orders them"
 _NOT_FULL = {"full extract": _ORDERED}
-_WHOLE_TABLE = {"full extract": "each stands for the whole table"}
+_WHOLE_TABLE = {"full extract": "each is the whole table"}
 _WHOLE_ROWS = {"full extract": "their rows are whole"}
-_CSV = {"debezium": "that is a way of CSV files"}
-_DMS = dict.fromkeys(("debezium", "extract"), "that is a way of AWS DMS")
-_DEBEZIUM = dict.fromkeys(("dms", "extract"), "that is a way of Debezium")
+_CSV = {"debezium": "only CSV files have it"}
+_DMS = dict.fromkeys(("debezium", "extract"), "only AWS DMS has it")
+_DEBEZIUM = dict.fromkeys(("dms", "extract"), "only Debezium has it")
 _EXTRACT = dict.fromkeys(("dms", "debezium"), "only extracts have it")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a feed: its name, values, default, the formats that it is for, what it does.
+    """A setting of a feed: its name, values, default, and the formats that it is for.
 
-    `defaults` are those of single formats; `not_for` says of a format, or of full extracts, why it
-    has no use for the setting. With `can_be_off`, null switches the default of a format off.
+    `defaults` are those of single formats; `not_for` has the formats, or full extracts, that have
+    no use for the setting, and why. With `can_be_off`, null switches the default of a format off.
     """
 
     name: str
     values: Values
     default: Any
-    does: str
     not_for: Mapping[str, str]
     defaults: Mapping[str, Any]
     can_be_off: bool
@@ -295,20 +285,19 @@ class Setting:
 
 def _setting(
     values: Values,
-    does: str,
     default: Any = None,
     not_for: Mapping[str, str] = EVERY,
     *,
     can_be_off: bool = False,
     **defaults: Any,
 ) -> Any:
-    told = {"values": values, "does": does, "not_for": not_for, "defaults": defaults}
-    return field(default=default, metadata={**told, "can_be_off": can_be_off})
+    metadata = {"values": values, "not_for": not_for, "defaults": defaults}
+    return field(default=default, metadata={**metadata, "can_be_off": can_be_off})
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the source table: its name and its Spark type, and whether the YAML has it."""
+    """A column of the source table: its name, its Spark type, and whether the YAML has it."""
 
     name: str
     type: str
@@ -323,73 +312,57 @@ class Feed:
     table: str
     schema: str
     declared_in: str
-    format: str = _setting(_one_of(*FORMATS), "who wrote the files")
-    path: str = _setting(FOLDER, "where the files arrive; folders in it are searched, too")
-    key: tuple[str, ...] = _setting(COLUMNS, "identifies a row; never NULL", ())
+    format: str = _setting(_one_of(*FORMATS))
+    path: str = _setting(FOLDER)
+    key: tuple[str, ...] = _setting(COLUMNS, ())
     columns: tuple[Column, ...] = ()
     sequence: tuple[str, ...] = _setting(
         COLUMNS,
-        "orders the changes of a key, from left to right; without it the files do",
         (),
         _NOT_FULL,
         debezium=PLACES[0],
     )
     epochs: tuple[str, ...] = _setting(
         Values("a time or a list of times", _times),
-        "since when the positions in the sequence count anew",
         (),
         _NOT_FULL,
     )
     header: str = _setting(
         _one_of(*HEADERS),
-        "which files begin with a line of column names",
         "none",
         _CSV,
         extract="all",
     )
-    op_in_load: bool = _setting(
-        FLAG, "the full load's files have Op, too", False, {**_DMS, "extract": _ORDERED}
-    )
+    op_in_load: bool = _setting(FLAG, False, {**_DMS, "extract": _ORDERED})
     timestamp_column: str | None = _setting(
-        NAME, "the time of a change", None, {**_NOT_FULL, "debezium": "an event carries its time"}
+        NAME, None, {**_NOT_FULL, "debezium": "an event carries its time"}
     )
-    loaded_at: str | None = _setting(
-        TIME, "since when the rows of the full load are as they are", None, {"extract": _ORDERED}
-    )
-    delimiter: str = _setting(DELIMITER, "stands between fields", ",", _CSV)
+    loaded_at: str | None = _setting(TIME, None, {"extract": _ORDERED})
+    delimiter: str = _setting(DELIMITER, ",", _CSV)
     null_text: tuple[str, ...] = _setting(
         Values("a text or a list of texts", _null_texts),
-        "unquoted texts that mean NULL",
         ("", "NULL"),
         can_be_off=True,
     )
-    include_columns: tuple[str, ...] = _setting(
-        COLUMNS, "the columns that current and history have, besides the key", ()
-    )
-    exclude_columns: tuple[str, ...] = _setting(
-        COLUMNS, "the columns that current and history do not have", ()
-    )
-    delete_when: str | None = _setting(CONDITION, "a row for which it holds is a delete")
-    truncate_when: str | None = _setting(
-        CONDITION, "a row for which it holds says that all rows are gone", None, _WHOLE_TABLE
-    )
+    include_columns: tuple[str, ...] = _setting(COLUMNS, ())
+    exclude_columns: tuple[str, ...] = _setting(COLUMNS, ())
+    delete_when: str | None = _setting(CONDITION)
+    truncate_when: str | None = _setting(CONDITION, None, _WHOLE_TABLE)
     checks: tuple[tuple[str, str], ...] = _setting(
         Values("a mapping such as {price_is_positive: price > 0}", _mapping(_condition)),
-        "conditions that a row must meet to enter, by name",
         (),
     )
     ignore_null_updates: bool | tuple[str, ...] = _setting(
         Values("true, or a column or a list of columns", _flag_or_names, are_columns=True),
-        "a NULL in an update means: as it was",
         False,
         _WHOLE_ROWS,
     )
-    changed_columns: str | None = _setting(
-        COLUMN, "lists the columns that an update carries", None, _WHOLE_ROWS
-    )
+    changed_columns: str | None = _setting(COLUMN, None, _WHOLE_ROWS)
     unavailable_value: str | None = _setting(
-        Values("text without a backslash", _unavailable),
-        "this text in an update means: as it was",
+        Values(
+            "text without a backslash",
+            _if(lambda value: value is None or "\\" not in _text(value)),
+        ),
         None,
         _WHOLE_ROWS,
         can_be_off=True,
@@ -397,41 +370,27 @@ class Feed:
     )
     ahead: str | None = _setting(
         Values("such as '1 day' or '2 hours', or null", _ahead),
-        "changes further in the future than this are refused; null takes all",
         "1 day",
         can_be_off=True,
     )
     lateness: str | None = _setting(
         Values("such as '7 days' or '36 hours'", _lateness),
-        "a change that is older than this, compared with the newest one known, is refused",
         None,
         _WHOLE_TABLE,
     )
     time_in_name: str | None = _setting(
         Values("such as '%Y-%m-%d'", _time_in_name),
-        "how an extract's time stands in its path",
         None,
         _EXTRACT,
     )
-    max_deleted_share: float = _setting(
-        SHARE, "an extract that lacks more of the keys before it waits", 0.5, _EXTRACT
-    )
-    new_columns: str = _setting(
-        _one_of("add", "refuse"), "what happens with a column that is not declared", "add"
-    )
-    missing_files: str = _setting(
-        _one_of("ignore", "fail"), "what happens when a file that was read is gone", "ignore"
-    )
-    strict: bool = _setting(FLAG, "a file with a bad row is set aside whole", False)
-    max_rejected_share: float = _setting(
-        SHARE, "if more of the records of a run are bad, the table fails", 1.0
-    )
-    encoding: str = _setting(
-        Values("text", _encoding), "of text files, as Python calls it", "utf-8"
-    )
+    max_deleted_share: float = _setting(SHARE, 0.5, _EXTRACT)
+    new_columns: str = _setting(_one_of("add", "refuse"), "add")
+    missing_files: str = _setting(_one_of("ignore", "fail"), "ignore")
+    strict: bool = _setting(FLAG, False)
+    max_rejected_share: float = _setting(SHARE, 1.0)
+    encoding: str = _setting(Values("text", _encoding), "utf-8")
     binary_text: str = _setting(
         _one_of("hex", "base64", "utf-8"),
-        "how text files write a binary column",
         "base64",
         dms="hex",
     )
@@ -440,46 +399,32 @@ class Feed:
             "a mapping such as {N: I, X: skip}; write numbers and no, yes, on, off in quotes",
             _mapping(_operation),
         ),
-        "what the operations of the files mean",
         (),
         _NOT_FULL,
     )
-    row_delimiter: str | None = _setting(DELIMITER, "stands behind records", None, _CSV)
-    quote: str = _setting(_one_of('"', "none"), "what quotes a field", '"', _CSV)
-    op_in_changes: bool = _setting(FLAG, "false: change files have no Op", True, _DMS)
-    file_time_zone: str = _setting(Values("text", _zone), "of the times in file names", "UTC", _DMS)
-    transactions_path: str | None = _setting(FOLDER, "where CDC_TXN files arrive", None, _DMS)
-    source_table: str = _setting(TEXT, "what the lines of those files call the table", "", _DMS)
-    before_image_prefix: str | None = _setting(
-        TEXT, "of the columns that add-before-image-columns adds", None, _DMS
-    )
+    row_delimiter: str | None = _setting(DELIMITER, None, _CSV)
+    quote: str = _setting(_one_of('"', "none"), '"', _CSV)
+    op_in_changes: bool = _setting(FLAG, True, _DMS)
+    file_time_zone: str = _setting(Values("text", _zone), "UTC", _DMS)
+    transactions_path: str | None = _setting(FOLDER, None, _DMS)
+    source_table: str = _setting(TEXT, "", _DMS)
+    before_image_prefix: str | None = _setting(TEXT, None, _DMS)
     field_prefix: str = _setting(
         Values("text", lambda value: "" if value == "" else _text(value)),
-        "of the fields that flattening adds",
         "__",
         _DEBEZIUM,
     )
     timestamp_unit: str | tuple[tuple[str, str], ...] | None = _setting(
         Values(f"{_unit.wanted}, or a mapping of columns to these", _units),
-        "what the numbers in timestamp columns count",
         None,
         _DEBEZIUM,
     )
-    decimals: str | None = _setting(
-        _one_of("base64", "text"), "what texts in decimal columns are", None, _DEBEZIUM
-    )
-    upserts_only: bool = _setting(
-        FLAG, "flattened events without any added field are upserts", False, _DEBEZIUM
-    )
-    status_column: str | None = _setting(
-        NAME, "says what a row of an extract of changes does", None, _EXTRACT
-    )
-    extract_is: str = _setting(
-        _one_of("file", "folder"), "folder: its files are one extract", "file", _EXTRACT
-    )
+    decimals: str | None = _setting(_one_of("base64", "text"), None, _DEBEZIUM)
+    upserts_only: bool = _setting(FLAG, False, _DEBEZIUM)
+    status_column: str | None = _setting(NAME, None, _EXTRACT)
+    extract_is: str = _setting(_one_of("file", "folder"), "file", _EXTRACT)
     complete_marker: str | None = _setting(
-        Values("the name of a file", _file_name),
-        "a folder waits for a file of this name",
+        Values("the name of a file", _if(lambda value: "/" not in _text(value))),
         None,
         _EXTRACT,
     )
@@ -501,12 +446,12 @@ class Feed:
 
     @property
     def declared_names(self) -> list[str]:
-        """Of these, those that the YAML has: the fields of a CSV file without a header."""
+        """The names of the columns in the YAML: the fields of a CSV file without a header."""
         return [column.name for column in self.columns if column.is_declared]
 
     @property
     def binary_columns(self) -> set[str]:
-        """Those columns that are bytes, which the log has as base64."""
+        """The names of the binary columns, which the log has as base64."""
         return {column.name for column in self.columns if column.type == "binary"}
 
     @property
@@ -521,21 +466,21 @@ class Feed:
 
     @property
     def is_by_offset(self) -> bool:
-        """Whether it is the place in Kafka."""
+        """Whether changes are ordered by their place in Kafka."""
         return self.is_placed and self.sequence == ("offset",)
 
     @property
     def is_full_extract(self) -> bool:
-        """Whether each of its loads stands for the whole table."""
+        """Whether each extract is the whole table."""
         return self.format == "extract" and not self.status_column
 
     @property
     def op_column(self) -> str | None:
-        """The column that says what a record of a file does."""
+        """The column with the operation of a record."""
         return "Op" if self.format == "dms" else self.status_column
 
     def needs_op(self, kind: str) -> bool:
-        """Whether records of files of this kind must say what they do."""
+        """Whether records of files of this kind must have an operation."""
         if self.format == "dms":
             return self.op_in_load if kind == "load" else self.op_in_changes
         return self.status_column is not None
@@ -547,7 +492,7 @@ class Feed:
         return [*op, *([time] if time and time not in self.column_names else [])]
 
     def before_images(self) -> list[str]:
-        """The fields behind the source's columns in a CSV file without a header."""
+        """The fields after the source's columns in a CSV file without a header."""
         prefix = self.before_image_prefix
         return [f"{prefix}{name}" for name in self.key] if prefix else []
 
@@ -556,7 +501,7 @@ class Feed:
         return self.header == "all" or (self.header == "load" and kind == "load")
 
     def unit_of(self, name: str) -> str | None:
-        """What the numbers in a timestamp column count, as declared."""
+        """The declared unit of the numbers in a timestamp column."""
         unit = self.timestamp_unit
         return dict(unit).get(name) if isinstance(unit, tuple) else unit
 
@@ -625,7 +570,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
         problems.append("no key: name the column or columns that identify a row.")
     for before, after in pairwise(feed.epochs):
         if datetime.fromisoformat(before) >= datetime.fromisoformat(after):
-            problems.append(f"epochs must ascend: {after} stands behind {before}.")
+            problems.append(f"epochs must ascend: {after} comes after {before}.")
     if feed.epochs and not feed.sequence and not feed.is_full_extract:
         problems.append("epochs needs a sequence: without one the files order changes.")
     if feed.extract_is == "folder" and not feed.time_in_name:
@@ -670,7 +615,7 @@ def _columns(told: Mapping[str, Any], problems: list[str]) -> tuple[Column, ...]
         ):
             problems.append(
                 f"column {column.name} has the data_type {column.type}: a decimal has 1 to 38 "
-                "digits, of which no more stand behind the point."
+                "digits, and at most as many after the point."
             )
         if not re.fullmatch(r"[^\W\d_]\w*", column.name):
             problems.append(
@@ -689,7 +634,7 @@ def _columns(told: Mapping[str, Any], problems: list[str]) -> tuple[Column, ...]
 
 
 def _check_format(feed: Feed, given: Mapping[str, Any], problems: list[str]) -> None:
-    """Settings that make no sense for the format."""
+    """Report settings that make no sense for the format."""
     for kind in (feed.format, *(["full extract"] if feed.is_full_extract else [])):
         for name, value in given.items():
             setting = SETTINGS[name]
@@ -701,7 +646,7 @@ def _check_format(feed: Feed, given: Mapping[str, Any], problems: list[str]) -> 
 def _check_columns(
     feed: Feed, given: Mapping[str, Any], told: Mapping[str, Any], problems: list[str]
 ) -> None:
-    """What names columns of the table, and what must not be one of them."""
+    """Report settings with names that are no columns of the table, or must not be."""
     known = feed.column_names
     for name, value in given.items():
         if not SETTINGS[name].values.are_columns or isinstance(value, bool):
@@ -741,9 +686,9 @@ def _check_columns(
 
 
 def unescaped(text: Any) -> str:
-    """A delimiter, in which a line end or another control character may be written as in Python.
+    """A delimiter, which may have a line end or another control character as in Python's strings.
 
-    dbt takes the last line end off a YAML value, so that it cannot stand there itself.
+    dbt cuts the last line end off a YAML value, so the value cannot have it literally.
     """
     escapes = {"n": "\n", "r": "\r", "t": "\t"}
     return re.sub(

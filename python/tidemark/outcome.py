@@ -1,4 +1,4 @@
-"""How a run ended, for those who did not watch: its artifacts in one place, a message on SNS."""
+"""The end of a run, for people elsewhere: its artifacts in one place, a message on SNS."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from tidemark import paths
@@ -15,53 +16,54 @@ from tidemark.errors import ConfigError, TidemarkError, printable
 ARTIFACTS_VARIABLE = "TIDEMARK_ARTIFACTS"
 NOTIFY_VARIABLE = "TIDEMARK_NOTIFY"
 
-# What dbt leaves of an invocation, in the project's folder.
+# The files that dbt writes into the project's folder.
 _FILES = ("target/run_results.json", "target/manifest.json", "logs/dbt.log")
-# SNS takes no more: of a subject 100 characters, of a message 256 KiB.
+# SNS takes 100 characters of a subject and 256 KiB of a message.
 _SUBJECT, _MESSAGE = 100, 250_000
-# The lines of the run that is being published.
-_outer: list[list[str]] = []
+# The lines of the run that is publishing now, of a job's or of a command's.
+_lines: ContextVar[list[str] | None] = ContextVar("lines", default=None)
 
 
 @contextmanager
 def published(run_id: str) -> Iterator[list[str]]:
-    """However the run in here ends, TIDEMARK_ARTIFACTS gets its files, TIDEMARK_NOTIFY is told.
+    """Publish the end of the run in here to TIDEMARK_ARTIFACTS and TIDEMARK_NOTIFY.
 
-    Gives the list that the run adds its lines to. An error of the run is raised as it was; one of
-    the publishing is raised when the run had none, else printed. Within another it does nothing:
-    the outer one, which is the job's, has the last word.
+    Gives the list that the run adds its lines to. Raises the error of the run, or else an error of
+    publishing; an error of publishing after a failed run is printed. Inside another `published` it
+    does nothing: the outer one, of a job, publishes.
     """
-    if _outer:
-        yield _outer[0]
+    outer = _lines.get()
+    if outer is not None:
+        yield outer
         return
     lines: list[str] = []
     began = time.time()
-    _outer.append(lines)
+    token = _lines.set(lines)
     try:
         yield lines
     except Exception as error:
-        lines.append(_told(error))
+        lines.append(_message(error))
         try:
             _publish(run_id, "failed", [f"Run {run_id} failed", *lines], began)
         except TidemarkError as second:
             print(f"tidemark: {second}", file=sys.stderr)
         raise
     finally:
-        _outer.clear()
+        _lines.reset(token)
     _publish(run_id, "succeeded", [f"Run {run_id} succeeded", *lines], began)
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, TidemarkError):
         return str(error)
-    # Imported late, with Spark: a run that finds nothing to do comes without.
+    # Imported late, with Spark: a run with nothing to do does without.
     from tidemark.spark import session
 
     return session.readable(error)
 
 
 def _publish(run_id: str, how: str, lines: list[str], began: float) -> None:
-    """The files first: whoever is told can look at them. Both are tried, and what fails is told."""
+    """Copy the files first, so that readers of the message find them. A failure stops neither."""
     lines = [printable(line, keep="\n\t") for line in lines]
     failures = []
     steps: dict[str, Callable[[str], None]] = {
@@ -82,7 +84,7 @@ def _publish(run_id: str, how: str, lines: list[str], began: float) -> None:
 
 def _copy_artifacts(place: str, run_id: str, lines: list[str], began: float) -> None:
     """Copy what this run wrote to the folder of its id below a folder, local or on S3."""
-    # Imported late, as below: few use it, and what asks AWS takes its time to load.
+    # Imported late, as below: few use it, and AWS's library loads slowly.
     from tidemark.aws import transfer
 
     # An orchestrator's id may hold a slash.
@@ -95,7 +97,7 @@ def _copy_artifacts(place: str, run_id: str, lines: list[str], began: float) -> 
 
 
 def _written_since(began: float) -> list[Path]:
-    """dbt's files; a run that builds nothing leaves those of the one before it."""
+    """dbt's files, without those that an earlier run left."""
     try:
         project = paths.project_dir()
     except ConfigError:
@@ -109,10 +111,10 @@ def _notify(topic: str, subject: str, lines: list[str]) -> None:
     from tidemark import aws
 
     with aws.asking(f"The SNS topic {topic}"):
-        # A topic is asked in its own region.
+        # A topic answers in its own region only.
         aws.client("sns", region=topic.split(":")[3] if topic.count(":") == 5 else "").publish(
             TopicArn=topic,
-            # Printable ASCII in one line, says SNS.
+            # SNS takes one line of printable ASCII.
             Subject=re.sub(r"[^ -~]", "?", f"Tidemark run {subject}")[:_SUBJECT],
             Message="\n".join(lines)[:_MESSAGE],
         )

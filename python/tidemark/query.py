@@ -14,7 +14,7 @@ from tidemark.spark import session
 
 
 class QueryError(TidemarkError):
-    """Spark refuses the statement."""
+    """Spark refused the statement."""
 
 
 def rows(statement: str) -> DataFrame:
@@ -28,13 +28,13 @@ def rows(statement: str) -> DataFrame:
 
 
 def as_table(frame: DataFrame) -> str:
-    """Rows as people read them; NULL is spelled out, control characters are escaped."""
+    """Rows as a table for people, with NULL as a word and control characters escaped."""
     data = [[printable(_text(value), keep="\n\t") for value in row] for row in frame.collect()]
     return tabulate(data, headers=list(map(printable, frame.columns)), disable_numparse=True)
 
 
 def print_rows(statement: str, output: str, *, shows_all: bool = False) -> None:
-    """Run the statement and print its rows: `output` is table, csv or json (a row a line).
+    """Run the statement and print its rows: `output` is table, csv or json (one row per line).
 
     A table leaves out Tidemark's own columns, which begin with `_`, unless the statement names them
     or `shows_all` is set.

@@ -1,4 +1,4 @@
-"""What a run tells people."""
+"""The lines that a run prints."""
 
 import sys
 import time
@@ -14,10 +14,10 @@ from tidemark import paths
 from tidemark.errors import printable
 from tidemark.ingest.landed import Landed
 
-# A run names no more files than this; the dead letter has them all.
+# A run names no more files; the dead letter has all of them.
 _SOME = 10
 _SECONDS_BETWEEN_LINES = 10
-# Of dbt's kinds of nodes those that give a table or a view; hooks are nodes, too.
+# dbt's kinds of nodes that give a table or a view; hooks are nodes, too.
 _BUILT = ("model", "seed", "snapshot")
 
 
@@ -33,7 +33,7 @@ def log(run_id: str, text: str) -> None:
 def progress(
     say: Callable[[str], None], doing: str, what: str
 ) -> Iterator[Callable[[int, int], None]]:
-    """Tells how many of how many are done: a bar on a terminal, now and then a line elsewhere."""
+    """Shows the numbers of done and planned things: a bar on a terminal, else a few lines."""
     if sys.stderr.isatty():
         with tqdm(unit=f" {what}", desc=doing, leave=False, delay=1) as bar:
 
@@ -56,7 +56,7 @@ def progress(
 
 
 def time_of(at: datetime | None) -> str:
-    """A time as people read it; '' for none."""
+    """A time for people; '' for none."""
     return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
 
 
@@ -85,13 +85,13 @@ def one_line(landed: Sequence[Landed]) -> str:
 
 
 def table(landed: Sequence[Landed]) -> str:
-    """What landed, a line for each table that got files; `tidemark.runs` has the same.
+    """What landed, with a line for each table that got files, as in `tidemark.runs`.
 
     Columns in which every table has zero are left out.
     """
     counts = ("rows", "inserted", "updated", "deleted", "late", "duplicate", "rejected", "skipped")
     new = [entry for entry in landed if entry.is_new]
-    told: dict[str, list[Any]] = {
+    columns: dict[str, list[Any]] = {
         "table": [entry.feed.name + (" (failed)" if entry.failure else "") for entry in new],
         "files": [entry.files for entry in new],
         **{name: [entry.counts[name] for entry in new] for name in counts},
@@ -99,23 +99,25 @@ def table(landed: Sequence[Landed]) -> str:
         "seconds": [f"{entry.seconds:.1f}" for entry in new],
         "newest change": [time_of(entry.newest_change) for entry in new],
     }
-    return tabulate({name: column for name, column in told.items() if any(column)}, headers="keys")
+    return tabulate(
+        {name: column for name, column in columns.items() if any(column)}, headers="keys"
+    )
 
 
 def built(results: Sequence[Any], seconds: float) -> Iterator[str]:
-    """What dbt built and tested, in one line, and one for each test that warns."""
+    """A line with what dbt built and tested, and one for each test that warns."""
     tests = [each for each in results if each.node.resource_type in ("test", "unit_test")]
     models = [each for each in results if each.node.resource_type in _BUILT]
-    told = [
+    results_of = [
         (sum(each.status == "success" for each in models), "model", "built"),
         (sum(each.status == "pass" for each in tests), "test", "passed"),
         (sum(each.status == "warn" for each in tests), "test", "warned"),
         (sum(each.status in ("fail", "error") for each in results), "node", "failed"),
         (sum(each.status == "skipped" for each in results), "node", "skipped"),
     ]
-    said = ", ".join(f"{counted(number, what)} {became}" for number, what, became in told if number)
-    if said:
-        yield f"{said} in {seconds:.0f} s."
+    line = ", ".join(f"{counted(n, what)} {became}" for n, what, became in results_of if n)
+    if line:
+        yield f"{line} in {seconds:.0f} s."
     for each in tests:
         if each.status == "warn":
             rows, file = counted(each.failures or 0, "row"), each.node.original_file_path
@@ -123,7 +125,7 @@ def built(results: Sequence[Any], seconds: float) -> Iterator[str]:
 
 
 def without_folder(landed: Sequence[Landed]) -> Iterator[str]:
-    """The tables of which there is no folder in the landing folder, in one line if there are."""
+    """A line with the tables that have no folder in the landing folder, if there are any."""
     waiting = [f"{entry.feed.name} ({entry.feed.path})" for entry in landed if not entry.has_folder]
     if waiting:
         more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
@@ -131,7 +133,7 @@ def without_folder(landed: Sequence[Landed]) -> Iterator[str]:
 
 
 def remarks(landed: Sequence[Landed]) -> Iterator[str]:
-    """What someone should look at: a line each. Of a failure, Spark's own may have several."""
+    """A line for each thing that needs attention; Spark's own errors may have several."""
     if landed and not any(entry.has_folder for entry in landed):
         yield from without_folder(landed)
     for entry in landed:
@@ -143,19 +145,19 @@ def remarks(landed: Sequence[Landed]) -> Iterator[str]:
 def _of_table(entry: Landed) -> Iterator[str]:
     for _, file in entry.retracted:
         yield f"{entry.feed.name}: takes back {printable(file.path)}"
-    if entry.note:
-        yield f"{entry.feed.name}: {entry.note}"
+    for note in entry.notes:
+        yield f"{entry.feed.name}: {note}"
     for path, reason in sorted(entry.reasons.items())[:_SOME]:
         yield f"{entry.feed.name}: set aside {path}: {reason}"
     if len(entry.reasons) > _SOME:
         yield f"{entry.feed.name}: and {len(entry.reasons) - _SOME} more files"
     for column in entry.new_columns:
         yield (
-            f"{entry.feed.name}: new column {column}. It goes on into current and history; "
+            f"{entry.feed.name}: new column {column}. It is added to current and history; "
             f"declare it in {entry.feed.declared_in}"
         )
     if entry.rejected and entry.feed.is_full_extract:
         yield (
-            f"{entry.feed.name}: an extract with rejected rows deletes nothing; what it lacks "
-            "is deleted by the next whole one"
+            f"{entry.feed.name}: an extract with rejected rows deletes nothing; the next one "
+            "without deletes the keys that it lacks"
         )

@@ -1,7 +1,7 @@
-"""`tidemark run`: land what is new, build what is due, remember what was built.
+"""`tidemark run`: land new files, build what is due, remember what was built.
 
-A run that finds nothing to do says so within a second: until then neither Spark nor dbt is
-imported, so what needs them is imported late.
+A run with nothing to do ends within a second: it imports neither Spark nor dbt, so this module
+imports late what needs them.
 """
 
 import os
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from tidemark import outcome, paths, report, storage, targets
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
-from tidemark.feeds import Feed
 from tidemark.ingest import books, ledger, planning
 from tidemark.ingest.landed import Landed
 from tidemark.spark import lock
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
     from tidemark.aws import catalog
 
-# Set to `glue`, the end of every run registers tables in AWS's Data Catalog.
+# With the value `glue`, the end of every run registers tables in AWS's Data Catalog.
 CATALOG_VARIABLE = "TIDEMARK_CATALOG"
+_NOTHING_TO_BUILD = "Nothing to build: every table has its newest load."
 
 
 class TablesFailedError(TidemarkError):
-    """Tables could not be landed; the others were landed and built."""
+    """Tables failed to land; the others landed and were built."""
 
 
 def run(
@@ -42,37 +43,22 @@ def run(
     verbose: bool = False,
     replay: Sequence[str] | None = None,
 ) -> list[Landed]:
-    """Land, and unless told otherwise build; gives what landed.
+    """Land, and with `build` also build; gives what landed.
 
-    A model is built when a feed above it has a newer load than it was built from, when it or what
-    it depends on has changed, and when it or a test of it failed: so a run which died is made
-    good by the next. What only concerns feeds of which no file has ever landed is left out;
-    `build_all` builds everything. With `verbose` dbt prints its own lines, too.
-    `replay` names tables whose files with open dead letters are read again; none means all.
-    Raises TablesFailedError, after the others are done, when tables could not be landed. With
-    TIDEMARK_CATALOG tables are registered at the end, and what goes wrong there is raised then.
+    A model is due when a feed above it has a newer load than the model, when its code or that of
+    its parents changed, and when it or one of its tests failed: so the next run repairs a run that
+    died. Models whose feeds never had a file are left out; `build_all` builds everything. With
+    `verbose` dbt also prints its own lines. `replay` names tables whose files with open dead
+    letters are read again; an empty list means all tables. Raises TablesFailedError, after the
+    others are done, when tables failed to land. With TIDEMARK_CATALOG the end of the run registers
+    the tables, and raises what goes wrong there.
     """
     run_id = new_run_id()
-
     with outcome.published(run_id) as lines:
-
-        def tell(text: str) -> None:
-            say(text)
-            report.log(run_id, text)
-            lines.append(text)
-
-        tell(f"Run {run_id}")
-        if replay is None and not build_all and not registers():
-            idle = _idle(build)
-            if idle is not None:
-                _tell_landed(idle, tell)
-                if build:
-                    tell(_NOTHING_TO_BUILD)
-                return idle
-        return _at_work(run_id, tell, build, build_all, verbose, replay)
-
-
-_NOTHING_TO_BUILD = "Nothing to build: every table has its newest load."
+        this = Run(run_id, say, lines, build, build_all, verbose, replay)
+        this.tell(f"Run {run_id}")
+        idle = this.when_idle()
+        return this.work() if idle is None else idle
 
 
 def new_run_id() -> str:
@@ -89,68 +75,200 @@ def registers() -> bool:
     return bool(named)
 
 
-def _idle(build: bool) -> list[Landed] | None:
-    """What there is to tell when nothing is to be done; None when something is, or may be."""
-    if targets.method() != "session" or "://" in paths.landing():
-        return None
-    known = project.cached()
-    own = books.without_spark()
-    if known is None or own is None:
-        return None
-    lock.hold(paths.lake_dir())
-    work, book = planning.of_landing_folder(own, known.feeds)
-    if any(plan or landed.failure or book.retracting(landed.feed) for landed, plan in work):
-        return None
-    if build and known.due(book.newest_loads, project.read_built(own)):
-        return None
-    return [landed for landed, _ in work]
+@dataclass(frozen=True)
+class Run:
+    """One run: its id, its options (see `run`), and where its lines go."""
 
+    id: str
+    say: Callable[[str], None]
+    lines: list[str]
+    builds: bool
+    builds_all: bool
+    verbose: bool
+    replays: Sequence[str] | None
 
-def _at_work(
-    run_id: str,
-    tell: Callable[[str], None],
-    build: bool,
-    build_all: bool,
-    verbose: bool,
-    replay: Sequence[str] | None,
-) -> list[Landed]:
-    from tidemark.spark import lease, session
+    def tell(self, text: str) -> None:
+        """Print lines, and keep them for the log and for the end of the run."""
+        self.say(text)
+        report.log(self.id, text)
+        self.lines.append(text)
 
-    with ThreadPoolExecutor(1) as beside:
-        # dbt takes as long to import as Spark's Java to start.
-        beside.submit(import_module, "tidemark.dbt_plugin.dbt")
-        session.suited_to(_new_bytes())
-        spark = session.get()
-    from tidemark.dbt_plugin import dbt
+    def when_idle(self) -> list[Landed] | None:
+        """Report a run with nothing to do; None when there is something to do, or may be."""
+        if self.replays is not None or self.builds_all or registers() or not _is_all_local():
+            return None
+        known, own = project.cached(), books.without_spark()
+        if known is None or own is None:
+            return None
+        lock.hold(paths.lake_dir())
+        work, book = planning.of_landing_folder(own, known.feeds)
+        if any(each.plan or each.failure or book.retracting(each.feed) for each in work):
+            return None
+        if self.builds and known.due(book.newest_loads, project.read_built(own)):
+            return None
+        self._tell_landed(work)
+        if self.builds:
+            self.tell(_NOTHING_TO_BUILD)
+        return work
 
-    stamp = project.stamp()
-    manifest = dbt.parse()
-    parsed = project.of(manifest)
-    project.keep(parsed, manifest, stamp)
-    registration = _registration(manifest)
-    with lease.held(spark), _registered(spark, registration, tell):
-        landed, has_built = _run(spark, parsed, run_id, tell, build, build_all, verbose, replay)
+    def work(self) -> list[Landed]:
+        """Land and build. Raises TablesFailedError when tables failed to land."""
+        from tidemark.spark import lease, session
+
+        with ThreadPoolExecutor(1) as beside:
+            # dbt takes as long to import as Spark's Java to start.
+            beside.submit(import_module, "tidemark.dbt_plugin.dbt")
+            session.suited_to(_new_bytes())
+            spark = session.get()
+        from tidemark.dbt_plugin import dbt
+
+        stamp = project.stamp()
+        manifest = dbt.parse()
+        parsed = project.of(manifest)
+        project.keep(parsed, manifest, stamp)
+        registration = _registration(manifest)
+        with lease.held(spark), self._registered(spark, registration):
+            landed = self._land(spark, parsed)
+            has_built = self.builds and self._build(spark, parsed, landed)
+            if registration:
+                registration.was_idle = not has_built and not any(each.is_new for each in landed)
+            failed = [each.feed.name for each in landed if each.failure]
+            if failed:
+                names = ", ".join(failed)
+                text = f"{len(failed)} of {len(landed)} tables failed, see above: {names}."
+                report.log(self.id, text)
+                raise TablesFailedError(text)
+        return landed
+
+    @contextmanager
+    def _registered(
+        self, spark: "SparkSession", registration: "catalog.AtEnd | None"
+    ) -> Iterator[None]:
+        """Register the tables at the end, also of a failed run, and raise both failures."""
+        try:
+            yield
+        except TidemarkError as error:
+            if registration:
+                try:
+                    registration.register(spark, self.tell)
+                except TidemarkError as other:
+                    raise type(error)(f"{error}\n{other}") from error
+            raise
         if registration:
-            registration.was_idle = not has_built and not any(each.is_new for each in landed)
-        failed = [each.feed.name for each in landed if each.failure]
-        if failed:
-            names = ", ".join(failed)
-            text = f"{len(failed)} of {len(landed)} tables failed, see above: {names}."
-            report.log(run_id, text)
-            raise TablesFailedError(text)
-    return landed
+            registration.register(spark, self.tell)
+
+    def _land(self, spark: "SparkSession", parsed: project.Project) -> list[Landed]:
+        from tidemark.ingest import landing
+
+        if self.replays is not None:
+            self._replay(spark, parsed, self.replays)
+        with report.progress(self.tell, "Landing", "files") as progress:
+            landed = landing.land(
+                spark,
+                parsed.feeds,
+                storage.landing_folder(),
+                run_id=self.id,
+                progress=progress,
+                retracts=self.builds,
+            )
+        self._tell_landed(landed)
+        return landed
+
+    def _replay(self, spark: "SparkSession", parsed: project.Project, names: Sequence[str]) -> None:
+        known = [feed.name for feed in parsed.feeds]
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise ConfigError(
+                f"No feed is called {', '.join(unknown)}: there are {', '.join(known)}."
+            )
+        books.of(spark).create()
+        asked = [feed for feed in parsed.feeds if not names or feed.name in names]
+        found = ledger.replay(spark, asked, self.id)
+        self.tell(f"{len(found)} files with open dead letters are read again.")
+
+    def _tell_landed(self, landed: Sequence[Landed]) -> None:
+        self.tell(report.one_line(landed))
+        if any(entry.is_new for entry in landed):
+            self.tell(report.table(landed))
+        for remark in report.remarks(landed):
+            self.tell(remark)
+
+    def _build(
+        self, spark: "SparkSession", parsed: project.Project, landed: Sequence[Landed]
+    ) -> bool:
+        """Build what is due, except below tables that failed to land; gives whether any was."""
+        from tidemark.dbt_plugin import dbt
+
+        own = books.of(spark)
+        newest = ledger.read(own, {}).newest_loads
+        built = project.read_built(own)
+        failed = [entry.feed.name for entry in landed if entry.failure]
+        blocked = parsed.below(parsed.sources_of(failed))
+        retracted = [entry for entry in landed if entry.retracted and not entry.failure]
+        anew = parsed.below(parsed.sources_of([entry.feed.name for entry in retracted]))
+        due = parsed.due(newest, built) | {name for name in anew if parsed.nodes[name].select}
+        due -= blocked
+        if not due and not self.builds_all:
+            self.tell(_NOTHING_TO_BUILD)
+            return False
+        idle = set() if self.builds_all else parsed.idle(newest)
+        buildable = {name for name, node in parsed.nodes.items() if node.select}
+        is_all = due == buildable - idle - blocked
+        select = [] if self.builds_all or is_all else _selectors(parsed, due)
+        exclude = [f"source:{name}+" for name in failed]
+        if not select:
+            exclude += sorted(_selector(parsed.nodes[name]) for name in idle)
+        if self.builds_all:
+            what = "everything"
+        else:
+            what = _of_load(parsed, due, newest, built) or (
+                "everything that has files" if is_all else _some(due)
+            )
+        self.tell(f"Building {what}.")
+        results: list[Any] = []
+        began = time.monotonic()
+        try:
+            with report.progress(self.tell, "Building", "models and tests") as progress:
+                dbt.build(
+                    self.id,
+                    select=select,
+                    exclude=exclude,
+                    verbose=self.verbose,
+                    full_refresh=bool(retracted),
+                    results=results,
+                    progress=progress,
+                )
+            done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
+            ledger.write_retracted(own, done_with, self.id)
+        finally:
+            done = dbt.succeeded(results) & parsed.nodes.keys()
+            fallen = dbt.failed(results)
+            kept = {name: each for name, each in built.items() if name not in fallen}
+            project.write_built(own, {**kept, **parsed.built_from(done, newest)}, self.id)
+            for line in report.built(results, time.monotonic() - began):
+                self.tell(line)
+        return True
+
+
+def _is_all_local() -> bool:
+    """Whether this process reaches both the lake and the landing folder without Spark.
+
+    A job in a host's Spark does not: its tables are where the host has them.
+    """
+    is_ours = targets.method() == "session" and not books.spark_is_a_hosts()
+    return is_ours and "://" not in paths.landing()
 
 
 def _new_bytes() -> int:
     """Bytes of the files in a local landing folder that the ledger does not know."""
-    if targets.method() != "session" or "://" in paths.landing():
+    if not _is_all_local():
         return 0
     lock.hold(paths.lake_dir())
     return planning.new_bytes(books.without_spark())
 
 
 def _registration(manifest: Any) -> "catalog.AtEnd | None":
-    """What registers the tables at the end, None where nothing does. Raises ConfigError."""
+    """What registers the tables at the end, None without a catalog. Raises ConfigError."""
     if not registers():
         return None
     from tidemark.aws import catalog
@@ -161,136 +279,13 @@ def _registration(manifest: Any) -> "catalog.AtEnd | None":
     return registration
 
 
-@contextmanager
-def _registered(
-    spark: "SparkSession", registration: "catalog.AtEnd | None", tell: Callable[[str], None]
-) -> Iterator[None]:
-    """Whatever becomes of the run in here, its tables are registered, and both failures told."""
-    try:
-        yield
-    except TidemarkError as error:
-        if registration:
-            try:
-                registration.register(spark, tell)
-            except TidemarkError as other:
-                raise type(error)(f"{error}\n{other}") from error
-        raise
-    if registration:
-        registration.register(spark, tell)
-
-
-def _run(
-    spark: "SparkSession",
-    parsed: project.Project,
-    run_id: str,
-    tell: Callable[[str], None],
-    build: bool,
-    build_all: bool,
-    verbose: bool,
-    replay: Sequence[str] | None,
-) -> tuple[list[Landed], bool]:
-    """Land and build; gives what landed, and whether anything was built."""
-    from tidemark.ingest import landing
-
-    if replay is not None:
-        _ask_to_replay(spark, parsed.feeds, replay, run_id, tell)
-    with report.progress(tell, "Landing", "files") as progress:
-        folder = storage.landing_folder()
-        landed = landing.land(
-            spark, parsed.feeds, folder, run_id=run_id, progress=progress, retracts=build
-        )
-    _tell_landed(landed, tell)
-    has_built = build and _build(
-        spark, parsed, landed, run_id, tell, build_all=build_all, verbose=verbose
-    )
-    return landed, has_built
-
-
-def _tell_landed(landed: Sequence[Landed], tell: Callable[[str], None]) -> None:
-    tell(report.one_line(landed))
-    if any(entry.is_new for entry in landed):
-        tell(report.table(landed))
-    for remark in report.remarks(landed):
-        tell(remark)
-
-
-def _build(
-    spark: "SparkSession",
-    parsed: project.Project,
-    landed: Sequence[Landed],
-    run_id: str,
-    tell: Callable[[str], None],
-    *,
-    build_all: bool,
-    verbose: bool,
-) -> bool:
-    """Build what is due, but not what depends on tables that failed to land; tells if any was."""
-    from tidemark.dbt_plugin import dbt
-
-    own = books.of(spark)
-    newest = ledger.read(own, {}).newest_loads
-    built = project.read_built(own)
-    failed = [entry.feed.name for entry in landed if entry.failure]
-    blocked = parsed.below(parsed.sources_of(failed))
-    retracted = [entry for entry in landed if entry.retracted and not entry.failure]
-    anew = parsed.below(parsed.sources_of([entry.feed.name for entry in retracted]))
-    due = parsed.due(newest, built) | {name for name in anew if parsed.nodes[name].select}
-    due -= blocked
-    if not due and not build_all:
-        tell(_NOTHING_TO_BUILD)
-        return False
-    buildable = {name for name, node in parsed.nodes.items() if node.select}
-    idle = set() if build_all else parsed.idle(newest)
-    select: list[str] = []
-    if build_all:
-        tell("Building everything.")
-    elif due == buildable - idle - blocked:
-        of_load = _of_load(parsed, due, newest, built)
-        tell(f"Building {of_load or 'everything that has files'}.")
-    else:
-        select = sorted(parsed.nodes[name].select for name in due)
-        # For the tests of the logs that they read.
-        read = {parent for name in due for parent in parsed.nodes[name].parents}
-        select += sorted(
-            f"source:{node.feed}" for name in read if (node := parsed.nodes[name]).feed
-        )
-        names = sorted(name.rsplit(".", 1)[-1] for name in due)
-        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        tell(f"Building {_of_load(parsed, due, newest, built) or some}.")
-    exclude = [f"source:{name}+" for name in failed]
-    if not select:
-        exclude += sorted(_selector(parsed.nodes[name]) for name in idle)
-    results: list[Any] = []
-    began = time.monotonic()
-    try:
-        with report.progress(tell, "Building", "models and tests") as progress:
-            dbt.build(
-                run_id,
-                select=select,
-                exclude=exclude,
-                verbose=verbose,
-                full_refresh=bool(retracted),
-                results=results,
-                progress=progress,
-            )
-        done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
-        ledger.write_retracted(own, done_with, run_id)
-    finally:
-        done = dbt.succeeded(results) & parsed.nodes.keys()
-        fallen = {name: each for name, each in built.items() if name not in dbt.failed(results)}
-        project.write_built(own, {**fallen, **parsed.built_from(done, newest)}, run_id)
-        for line in report.built(results, time.monotonic() - began):
-            tell(line)
-    return True
-
-
 def _of_load(
     parsed: project.Project,
     due: Collection[str],
     newest: Mapping[str, int],
     built: Mapping[str, project.Built],
 ) -> str:
-    """The feeds, in words, whose new loads all of these nodes are due for; '' otherwise."""
+    """`what depends on ...`, when new loads of feeds are why all nodes are due; '' otherwise."""
     of_load = {
         parsed.nodes[parent].feed
         for name in due
@@ -302,22 +297,20 @@ def _of_load(
     return ""
 
 
+def _some(nodes: Collection[str]) -> str:
+    names = sorted(name.rsplit(".", 1)[-1] for name in nodes)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _selectors(parsed: project.Project, due: Collection[str]) -> list[str]:
+    """dbt's selectors of nodes, and of the logs that they read, for the tests of these."""
+    read = {parent for name in due for parent in parsed.nodes[name].parents}
+    feeds = {parsed.nodes[name].feed for name in read} - {""}
+    return [
+        *sorted(parsed.nodes[name].select for name in due),
+        *sorted(f"source:{feed}" for feed in feeds),
+    ]
+
+
 def _selector(node: project.Node) -> str:
     return node.select or f"source:{node.feed}"
-
-
-def _ask_to_replay(
-    spark: "SparkSession",
-    feeds: Sequence[Feed],
-    names: Sequence[str],
-    run_id: str,
-    tell: Callable[[str], None],
-) -> None:
-    known = [feed.name for feed in feeds]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ConfigError(f"No feed is called {', '.join(unknown)}: there are {', '.join(known)}.")
-    books.of(spark).create()
-    asked = [feed for feed in feeds if not names or feed.name in names]
-    found = ledger.replay(spark, asked, run_id)
-    tell(f"{len(found)} files with open dead letters are read again.")

@@ -1,4 +1,4 @@
-"""`tidemark status`: how each table stands. On a lake of this machine it needs no Spark."""
+"""`tidemark status`: the state of each table. On a lake of this machine it needs no Spark."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,14 +9,15 @@ from tabulate import tabulate
 from tidemark import paths, report, targets
 from tidemark.dbt_plugin import project
 from tidemark.ingest import books, planning
+from tidemark.ingest.landed import Outcome
 
 _OPEN = "superseded_by is null"
 
 
 def lines() -> Iterator[str]:
-    """What there is to say: the last run, a line a table, and what someone should look at.
+    """The last run, a line for each table, and what needs attention.
 
-    Raises TidemarkError when the project cannot be read or the landing folder is not there.
+    Raises TidemarkError when the project cannot be read or the landing folder is missing.
     """
     own = _books()
     if own is None:
@@ -35,22 +36,21 @@ def lines() -> Iterator[str]:
         last = max(runs.values(), key=lambda run: run["at"])
         yield f"Last run that landed files: {last['run_id']}, {report.time_of(last['at'])}"
     table = []
-    for landed, plan in work:
+    for landed in work:
         name = landed.feed.name
         run = runs.get(name, {})
         landed.failure = landed.failure or run.get("failure") or ""
-        landed.reasons = aside.get(name, {})
-        new = len(plan.files) if plan else 0
+        landed.outcome = Outcome(set_aside=aside.get(name, {}))
+        new = len(landed.plan.files) if landed.plan else 0
         to_build = len(due & parsed.below(parsed.sources_of([name])))
-        counts = (new, len(landed.reasons), records.get(name, 0), to_build)
+        counts = (new, landed.set_aside, records.get(name, 0), to_build)
         times = (report.time_of(run.get("at")), report.time_of(run.get("newest_change")))
         table.append((name, *counts, *times, "failed" if landed.failure else ""))
     headers = ["table", "new files", "set aside", "dead letters", "models to build", "last landed"]
     yield tabulate(table, headers=[*headers, "newest change", ""])
-    tables = [landed for landed, _ in work]
-    if any(landed.has_folder for landed in tables):
-        yield from report.without_folder(tables)
-    yield from report.remarks(tables)
+    if any(landed.has_folder for landed in work):
+        yield from report.without_folder(work)
+    yield from report.remarks(work)
 
 
 def _books() -> books.Books | None:
@@ -76,7 +76,7 @@ def _newest_runs(own: books.Books) -> dict[str, dict[str, Any]]:
 
 
 def _open_records(own: books.Books) -> dict[str, int]:
-    """How many records of each table are in the dead letter, and open."""
+    """The number of each table's records in the dead letter that are open."""
     names = ["source_name", "table_name"]
     found = own.read(books.DEAD_LETTER, names, f"{_OPEN} and position is not null")
     schema = pa.schema([books.schema(books.DEAD_LETTER).field(name) for name in names])
@@ -90,7 +90,7 @@ def _open_records(own: books.Books) -> dict[str, int]:
 
 
 def _set_aside(own: books.Books) -> dict[str, dict[str, str]]:
-    """Of each table, the files that were set aside, and why."""
+    """Each table's files that were set aside, and why."""
     aside: dict[str, dict[str, str]] = {}
     columns = ("source_name", "table_name", "file", "reason")
     for row in books.rows(own.read(books.DEAD_LETTER, columns, f"{_OPEN} and position is null")):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Each file named in a statement makes it longer. Beyond this number, the sizes and times of the
 # newest day's files are requested even if they are known.
 _MOST_IN_SQL = 50_000
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,12 @@ def _escaped(path: str) -> str:
 
 def micros(at: datetime) -> int:
     """Microseconds since 1970, as the ledger and Spark compare times."""
-    return (at - _NEVER) // timedelta(microseconds=1)
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def from_micros(micros: int) -> datetime:
+    """The time so many microseconds after 1970 began."""
+    return EPOCH + timedelta(microseconds=micros)
 
 
 def _is_none_of(versions: Iterable[tuple[str, int, datetime]]) -> str:
@@ -246,7 +251,7 @@ class _Remote:
             status |= self._status(self._files(*others) if len(others) < len(names) // 2 else files)
         for name in names:
             # The source skips empty files, which never differ.
-            yield Found(name, *(status.get(name) or known.get(name) or (0, _NEVER)))
+            yield Found(name, *(status.get(name) or known.get(name) or (0, EPOCH)))
 
     def place(self, path: str) -> str | None:
         return None

@@ -82,7 +82,8 @@ def test_an_empty_extract_deletes_all_once_it_is_confirmed(project: Project) -> 
     land(project)
     project.land("nil/t/b.csv", extract(""), modified=FIRST + DAY)
     (landed,) = land(project)
-    assert landed.set_aside == 1
+    reason = "the extract has no rows: it would delete every row of the table"
+    assert landed.reasons == {"nil/t/b.csv": reason}
     ledger.confirm(project.spark, "nil/t/b.csv", "test")
     (landed,) = land(project)
     assert (landed.files, landed.rows, landed.set_aside) == (1, 0, 0)
@@ -226,10 +227,12 @@ def test_a_single_load_file_with_its_rows_is_a_reload_when_someone_says_so(
     for at in (FIRST, FIRST + 5 * DAY):
         project.land("once/t/LOAD00000001.csv", "1,a\n", modified=at)
         (landed,) = land(project)
-    assert "if it is a reload, run: tidemark confirm once/t/LOAD00000001.csv" in landed.note
+    assert "if it is a reload, run: tidemark confirm once/t/LOAD00000001.csv" in str(
+        landed.notes[0]
+    )
     ledger.confirm(project.spark, "once/t/LOAD00000001.csv", "test")
     (landed,) = land(project)
-    assert (landed.failure, landed.rows, landed.note) == ("", 1, "")
+    assert (landed.failure, landed.rows, landed.notes) == ("", 1, [])
     assert entered(project, "once.t")[-2:] == [
         ("T", "LOAD00000001.csv", None),
         ("R", "LOAD00000001.csv", "1"),

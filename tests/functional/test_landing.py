@@ -14,7 +14,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from tests.project import Project
-from tidemark.ingest import landing, ledger, log
+from tidemark.ingest import landing, ledger, log, reading
 from tidemark.ingest.landed import Landed
 
 pytestmark = pytest.mark.functional
@@ -142,7 +142,7 @@ def test_files_of_two_tasks_wait_for_someone_to_confirm_them(project: Project) -
 @pytest.fixture
 def large(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Files of more than 20 bytes count as large, and Spark reads them in splits of 1,000."""
-    monkeypatch.setattr(landing, "LARGE", 20)
+    monkeypatch.setattr(reading, "LARGE", 20)
     names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
     before = {name: project.spark.conf.get(name) for name in names}
     for name in names:

@@ -10,7 +10,7 @@ from tests.project import Project
 from tidemark import storage
 from tidemark.dbt_plugin import dbt
 from tidemark.errors import SetupError
-from tidemark.ingest import books, landing
+from tidemark.ingest import books, landing, reading
 from tidemark.ingest.landed import Landed
 
 pytestmark = pytest.mark.functional
@@ -38,7 +38,7 @@ def test_objects_land_once_whatever_their_names(
     project: Project, server: s3_server.S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Every other object, and a later version, is large, and comes by lines.
-    monkeypatch.setattr(landing, "LARGE", 20)
+    monkeypatch.setattr(reading, "LARGE", 20)
     project.add("s3odd.t", COLUMNS, "id", format="extract", max_deleted_share=1)
     names = ["a b.csv", "ünï.csv", "100%.csv", "per%20cent.csv", "k=v+1.csv", "[x]{1}*?.csv"]
     names += ["back\\slash.csv", "quote'\".csv", "right\u202e.csv", "line\nend.csv"]

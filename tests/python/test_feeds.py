@@ -80,7 +80,7 @@ def test_a_source_without_a_feed_is_none_of_our_business() -> None:
         ({"epochs": [20240301]}, r"epochs '20240301' must be a time"),
         (
             {"sequence": "id", "epochs": ["2024-03-02", "2024-03-01"]},
-            r"epochs must ascend: 2024-03-01 00:00:00 stands behind 2024-03-02 00",
+            r"epochs must ascend: 2024-03-01 00:00:00 comes after 2024-03-02 00",
         ),
         ({"epochs": ["2024-03-01"]}, r"epochs needs a sequence: without one the files order"),
         ({"format": "extract", "epochs": "2024-03-01"}, r"epochs is not for format extract: their"),
@@ -179,8 +179,8 @@ WRONG = [
     ("extract: complete_marker", "done/_SUCCESS", "must be the name of a file"),
     ("op_in_changes", None, None),
     ("unavailable_value", None, None),
-    ("extract: op_in_changes", False, "is not for format extract: that is a way of AWS DMS"),
-    ("debezium: quote", "none", "is not for format debezium: that is a way of CSV files"),
+    ("extract: op_in_changes", False, "is not for format extract: only AWS DMS has it"),
+    ("debezium: quote", "none", "is not for format debezium: only CSV files have it"),
     ("max_deleted_share", 0, "is not for format dms: only extracts have it"),
     (5, 1, "the feed's setting '5' is unknown"),
 ]
@@ -237,7 +237,7 @@ def test_a_feed_that_is_no_mapping_is_refused_in_words(place: str, told: Any) ->
     ("columns", "message"),
     [
         ({"id": "decimal(99,2)"}, r"id has the data_type decimal\(99,2\): a decimal has 1 to 38"),
-        ({"id": "decimal(5, 9)"}, "no more stand behind the point"),
+        ({"id": "decimal(5, 9)"}, "at most as many after the point"),
         ({"id": "decimal(0,0)"}, "a decimal has 1 to 38 digits"),
         ({"id": "decimal"}, "unknown data_type decimal"),
         ({"id": "int", "Id": "int"}, "the columns 'id' and 'Id' differ only in letter case"),

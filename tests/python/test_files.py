@@ -70,7 +70,7 @@ def test_an_offset_is_a_time_only_where_it_orders_alone(
     file.write_text("x")
     feed = declared(format="debezium", sequence=sequence)
     (found,) = files.listed(storage.at(str(tmp_path)), feed)
-    by_offset = files.EPOCH + timedelta(microseconds=7)
+    by_offset = storage.EPOCH + timedelta(microseconds=7)
     assert found.time == (found.modified if is_written else by_offset)
 
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tidemark import runs
 from tidemark.ingest import planning
+from tidemark.spark import lock
 
 
 def test_new_bytes_are_those_of_large_files(
@@ -28,3 +30,14 @@ def test_a_folder_of_no_feed_that_cannot_be_read_stops_no_run(
     monkeypatch.setenv("TIDEMARK_LANDING", str(tmp_path))
     monkeypatch.setattr("os.scandir", refuse)
     assert planning.new_bytes(None) == 0
+
+
+def test_a_job_of_a_host_takes_no_lock_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With the lock, Tidemark's own tables would be looked for in the job's folder of logs.
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("TIDEMARK_LANDING", str(tmp_path))
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert runs._new_bytes() == 0
+    assert not lock.is_held(tmp_path / "lake")

@@ -152,9 +152,12 @@ def test_a_file_that_cannot_be_taken_is_one_row_with_the_reason(
     assert reason in row["_reason"]
 
 
-def test_an_extract_without_rows_is_refused() -> None:
-    (row,) = read(b"id,name\n", name="x.csv", kind="load", format="extract")
-    assert "would delete every row" in row["_reason"]
+def test_an_extract_without_rows_is_one_row_that_says_so() -> None:
+    # functional/test_full_loads.py: landing refuses it.
+    for settings in ({}, {"extract_is": "folder", "time_in_name": "%Y%m%d"}):
+        (row,) = read(b"id,name\n", name="x.csv", kind="load", format="extract", **settings)
+        assert (row["_position"], row["_reason"]) == (None, None)
+        assert row["_skipped"] == readers.NO_ROWS
 
 
 def test_a_changed_key_is_a_delete_and_an_insert() -> None:

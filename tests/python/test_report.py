@@ -7,15 +7,17 @@ import pytest
 
 from tests.python.test_feeds import declared
 from tidemark import report
-from tidemark.ingest.landed import Landed
+from tidemark.ingest.landed import Landed, Outcome
+from tidemark.ingest.reasons import Why
 
 NASTY = "a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"
 SHOWN = r"a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"
 
 
 def test_what_a_run_says_of_names_and_reasons_is_one_line_each() -> None:
-    landed = Landed(declared(), reasons={NASTY: f"not {NASTY}"}, new_columns=[f"{NASTY} string"])
-    landed.note = f"not in the landing folder any more: {NASTY}"
+    outcome = Outcome(set_aside={NASTY: f"not {NASTY}"}, new_columns=[f"{NASTY} string"])
+    landed = Landed(declared(), outcome=outcome)
+    landed.notes.append(Why.WISH_WITHOUT_FILE(files=NASTY))
     landed.failure = f"Spark says\n  {NASTY}"
     *lines, failure = report.remarks([landed])
     assert len(lines) == 3

@@ -1,17 +1,18 @@
 """Tidemark's own tables: where they are, and reading and writing them.
 
-They hold a few rows a run. Spark spends seconds on each look at such a table, so they are read
-and written with delta-rs wherever this process reaches their files, and through Spark elsewhere.
-Both write the same Delta tables, which Spark creates.
+They get a few rows in each run. Spark needs seconds for every look at such a table, so delta-rs
+reads and writes them wherever this process reaches their files, and Spark elsewhere. Both write
+the same Delta tables, which Spark creates.
 """
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -53,35 +54,45 @@ _TYPES = {
     "double": pa.float64(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
-# After so many commits small files are put together, and those that this replaced a week before
-# are deleted.
+# After so many commits, compact small files and delete files that were replaced a week before.
 _TIDY_EACH = 100
 
 Row = Mapping[str, Any]
 
 
-class Books(Protocol):
+class Books(ABC):
     """Reads and writes Tidemark's own tables."""
 
+    @abstractmethod
     def create(self) -> None:
-        """Create what is missing: tables, and columns that a newer Tidemark has."""
+        """Create missing tables, and missing columns after an upgrade of Tidemark."""
 
+    @abstractmethod
     def read(
         self, table: str, columns: Sequence[str], where: str = "true"
     ) -> Iterator[pa.RecordBatch]:
         """The columns of the rows for which a simple SQL condition holds, in any order."""
 
-    def append(self, table: str, rows: Iterable[Row]) -> None:
-        """Add rows, in one commit; without rows there is none. What a row lacks is NULL."""
-
-    def replace(self, table: str, rows: Iterable[Row]) -> None:
-        """Let these be all rows of the table, in one commit."""
-
+    @abstractmethod
     def newest_load(self, feed: "Feed") -> int:
-        """The newest load that the feed's change log or dead letter has, 0 when it has none."""
+        """The newest load in the feed's change log or dead letter, 0 without one."""
 
+    @abstractmethod
     def properties(self, table: str) -> dict[str, str]:
         """The properties of a table of the lake."""
+
+    def append(self, table: str, rows: Iterable[Row]) -> None:
+        """Add rows, in one commit; without rows there is none. What a row lacks is NULL."""
+        complete = _complete(table, rows)
+        if complete:
+            self._write(table, complete, "append")
+
+    def replace(self, table: str, rows: Iterable[Row]) -> None:
+        """Replace all rows of the table, in one commit."""
+        self._write(table, _complete(table, rows), "overwrite")
+
+    @abstractmethod
+    def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None: ...
 
 
 def without_spark() -> Books | None:
@@ -89,13 +100,13 @@ def without_spark() -> Books | None:
     try:
         is_there = _is_reached() and all(_is_table(place(table)) for table in TABLES)
     except OSError:
-        # Spark's start says in a sentence why a store cannot be reached.
+        # Spark's start reports why a store cannot be reached.
         return None
     return _Files() if is_there else None
 
 
 def of(spark: "SparkSession") -> Books:
-    """The tables, whoever reaches them; `create` may be needed first."""
+    """The tables, through delta-rs or Spark; `create` may be needed first."""
     return _Files(spark) if _is_reached() else _Spark(spark)
 
 
@@ -106,7 +117,7 @@ def place(table: str) -> str:
 
 
 def rows(found: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
-    """What `read` gives, as dictionaries."""
+    """The result of `read` as dictionaries."""
     return [row for batch in found for row in batch.to_pylist()]
 
 
@@ -117,15 +128,15 @@ def _is_reached() -> bool:
     """
     method = targets.method()
     if method == "session":
-        return not _spark_is_a_hosts()
+        return not spark_is_a_hosts()
     # Imported late: few need it.
     from tidemark.spark import server
 
     return method == "thrift" and server.is_connected()
 
 
-def _spark_is_a_hosts() -> bool:
-    """Whether the Spark of this process was started by somebody else."""
+def spark_is_a_hosts() -> bool:
+    """Whether somebody else started the Spark of this process."""
     if lock.is_held(paths.lake_dir()):
         return False
     if os.environ.get("PYSPARK_GATEWAY_PORT"):
@@ -146,7 +157,7 @@ def _is_table(at: str) -> bool:
 
 
 def _options(at: str) -> dict[str, str] | None:
-    """What delta-rs is told of a store; the credentials it takes from the environment."""
+    """delta-rs's options for a store, without the credentials, which are in the environment."""
     if "://" not in at:
         return None
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
@@ -185,8 +196,8 @@ def _create(spark: "SparkSession") -> None:
                 spark.sql(f"alter table {table} add column {entry}")
 
 
-class _Files:
-    """By delta-rs, which reads and writes Delta tables without Spark."""
+class _Files(Books):
+    """With delta-rs, which reads and writes Delta tables without Spark."""
 
     def __init__(self, spark: "SparkSession | None" = None) -> None:
         self.spark = spark
@@ -218,12 +229,6 @@ class _Files:
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
-    def append(self, table: str, rows: Iterable[Row]) -> None:
-        self._write(table, _complete(table, rows), "append")
-
-    def replace(self, table: str, rows: Iterable[Row]) -> None:
-        self._write(table, _complete(table, rows), "overwrite")
-
     def newest_load(self, feed: "Feed") -> int:
         at = place(feed.log)
         if not _is_table(at):
@@ -244,8 +249,6 @@ class _Files:
     def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
         from deltalake import write_deltalake
 
-        if not rows and mode == "append":
-            return
         delta = self._open(table)
         write: Any = write_deltalake
         write(
@@ -259,8 +262,8 @@ class _Files:
             delta.vacuum(dry_run=False)
 
 
-class _Spark:
-    """Through a Spark that alone reaches the tables."""
+class _Spark(Books):
+    """Through Spark, where only Spark reaches the tables."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self.spark = spark
@@ -282,21 +285,12 @@ class _Spark:
         ]
         yield from spark_line.to_arrow(found.selectExpr(*told), wanted).to_batches()
 
-    def append(self, table: str, rows: Iterable[Row]) -> None:
-        complete = _complete(table, rows)
-        if complete:
-            self._write(table, complete, "append")
-
-    def replace(self, table: str, rows: Iterable[Row]) -> None:
-        self._write(table, _complete(table, rows), "overwrite")
-
     def newest_load(self, feed: "Feed") -> int:
         if not self.spark.catalog.tableExists(feed.log):
             return 0
-        of_feed = f"source_name = '{feed.source}' and table_name = '{feed.table}'"
         found = self.spark.sql(
             f"select max(_load_id) as id from {feed.log} union all "
-            f"select max(load_id) from {DEAD_LETTER} where {of_feed}"
+            f"select max(load_id) from {DEAD_LETTER} where {is_of(feed)}"
         )
         return max(row["id"] or 0 for row in found.collect())
 
@@ -317,6 +311,12 @@ class _Spark:
 
 def _spark_type(table: str, column: str) -> str:
     return dict(entry.split() for entry in TABLES[table].split(", "))[column]
+
+
+def is_of(feed: "Feed") -> str:
+    """The SQL condition of a feed's rows in the ledger and the dead letter."""
+    source, table = (text.replace("'", "''") for text in (feed.source, feed.table))
+    return f"source_name = '{source}' and table_name = '{table}'"
 
 
 def transaction(feed: "Feed") -> str:

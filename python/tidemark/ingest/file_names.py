@@ -1,4 +1,4 @@
-"""What the names of landed files say; both landing and `tidemark discover` go by them."""
+"""The names of files that producers write, for landing and for `tidemark discover`."""
 
 import re
 

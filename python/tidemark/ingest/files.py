@@ -1,4 +1,4 @@
-"""Files of the landing folder: which there are, what each is, and in which order they apply."""
+"""Files of the landing folder: their kinds, and the order in which they apply."""
 
 import posixpath
 from collections.abc import Collection
@@ -8,13 +8,12 @@ from zoneinfo import ZoneInfo
 
 from tidemark.feeds import Feed, time_pattern
 from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
+from tidemark.ingest.reasons import Reason, Why
 from tidemark.readers import type_of_file
 from tidemark.readers.debezium import offset_in
-from tidemark.storage import Found, Known, LandingFolder
+from tidemark.storage import Found, Known, LandingFolder, from_micros
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Files of one full load that are copied elsewhere, or written side by side, are not in order to
-# the minute.
+# Files of one full load that were copied, or written in parallel, are not in order to the minute.
 _OF_ONE_LOAD = timedelta(hours=1)
 
 
@@ -94,9 +93,9 @@ def _debezium(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]
     if offset is not None:
         # The file's place in its partition, as a time: it orders, and says nothing else. By offset
         # the records are in order without it, and the time says which topic the file is of.
-        by_place = EPOCH + timedelta(microseconds=offset)
+        by_place = from_micros(offset)
         return "changes", modified if feed.is_by_offset else by_place
-    # Some sinks write names without a type; what the file is, its first bytes tell.
+    # Some sinks write names without a type: the file's first bytes show it.
     return "foreign" if type_of_file(name) == "csv" else "changes", modified
 
 
@@ -111,12 +110,12 @@ def _time_in(feed: Feed, path: str) -> datetime | None:
         return None
 
 
-def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[str, str]:
-    """Load files of an older full load, which was longer, in a folder that was not cleared.
+def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[str, Reason]:
+    """Load files of an older, longer full load in a folder that was not cleared.
 
     AWS DMS writes a load's files one after the other: one that is much older than a file with a
-    lower number is of another load. `found` are all files that are there; those that have `landed`
-    are not asked about again. Gives the reason of each; someone can confirm that it belongs.
+    lower number is of another load. `found` are all files in the folder; those that have `landed`
+    do not wait again. Gives the reason of each; someone can confirm that it belongs.
     """
     series: dict[tuple[str, str], list[tuple[int, LandedFile]]] = {}
     for file in found:
@@ -130,11 +129,7 @@ def left_over(found: Collection[LandedFile], landed: Collection[str]) -> dict[st
         newest: LandedFile | None = None
         for _, file in sorted(numbered):
             if newest and newest.modified - file.modified > _OF_ONE_LOAD:
-                old[file.path] = (
-                    f"it is older than {newest.path}, which comes before it in a full load: left "
-                    f"over from another load? If it belongs to it: tidemark confirm {file.path}, "
-                    f"or {folder} for all"
-                )
+                old[file.path] = Why.LEFT_OVER(newer=newest.path, file=file.path, folder=folder)
             elif not newest or file.modified > newest.modified:
                 newest = file
     return {path: why for path, why in old.items() if path not in landed}

@@ -1,23 +1,28 @@
-"""Full loads: extracts and reloads stand for a whole table, so what they lack is deleted.
+"""Full loads: an extract or a reload is a whole table, so keys that it lacks are deleted.
 
-That makes a broken one dangerous: the guards are here, and here it is told what a load replaces.
+That makes a broken one dangerous. This module refuses those, and decides what a load replaces.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark import readers
 from tidemark.feeds import Feed
-from tidemark.ingest import books, files, macros
+from tidemark.ingest import books, macros
 from tidemark.ingest.files import LandedFile
-from tidemark.ingest.ledger import Plan
-from tidemark.ingest.problems import Reason
+from tidemark.ingest.load import Load
+from tidemark.ingest.reasons import Reason, Why
+from tidemark.storage import from_micros
 
-# An extract is known by these: a file may be written again.
+# These identify an extract: a file may be written again.
 _EXTRACT = ("_file_at", "_extract")
+
+
+# The one row of a file without rows.
+_IS_MARK = f"(_position is null and coalesce(_skipped = '{readers.NO_ROWS}', false))"
 
 
 def _extract(feed: Feed) -> str:
@@ -27,26 +32,24 @@ def _extract(feed: Feed) -> str:
 
 
 def typed_key(feed: Feed) -> list[str]:
-    """The key as it is typed: 1, +1 and 01 are one key."""
+    """The SQL expressions of the typed key: 1, +1 and 01 are one key."""
     types = {column.name: column.type for column in feed.columns}
     return [f"{macros.cast_text(f'`{name}`', types[name])} as `{name}`" for name in feed.key]
 
 
-def refused_extracts(
-    spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan
-) -> dict[str, str]:
-    """Why extracts of this load cannot be taken, by file.
+def refused_extracts(load: Load, events: DataFrame) -> dict[str, Reason]:
+    """The files of this load's refused extracts, and why.
 
-    A key that stands twice, and more deletions than `max_deleted_share` allows, compared with the
-    extract before it in time. Someone can confirm the second; see `tidemark confirm`.
+    An extract is refused when it has a key twice, when it has no rows, and when it lacks more keys
+    of the extract before it in time than `max_deleted_share` allows. Someone can confirm the
+    latter two; see `tidemark confirm`.
     """
+    feed = load.feed
     events = events.selectExpr("*", _extract(feed))
     good = events.where("_reason is null and _skipped is null")
-    refused = _with_repeated_keys(feed, good)
-    if feed.extract_is == "folder":
-        refused |= _without_rows(events, plan.confirmed)
+    refused = _with_repeated_keys(feed, good) | _without_rows(load, events)
     while True:
-        shrunken = _first_shrunken(spark, feed, good.where(~F.col("_extract").isin(*refused)), plan)
+        shrunken = _first_shrunken(load, good.where(~F.col("_extract").isin(*refused)))
         if not shrunken:
             break
         refused.update(shrunken)
@@ -57,39 +60,44 @@ def refused_extracts(
 
 
 def refused_with_others(
-    feed: Feed, found: Collection[LandedFile], refused: Mapping[str, str]
-) -> dict[str, str]:
-    """Files of extracts of which another file cannot be taken: the rest would stand for the whole.
+    feed: Feed, found: Collection[LandedFile], refused: Mapping[str, Reason]
+) -> dict[str, Reason]:
+    """The files of extracts of which another file is refused: what is left is not the whole table.
 
-    An empty file is no loss: Spark writes such parts.
+    An empty file does not count: Spark writes such parts.
     """
     if feed.extract_is != "folder":
         return {}
     broken = {
-        path.rpartition("/")[0]: path for path, why in refused.items() if why != readers.NO_BYTES
+        path.rpartition("/")[0]: path
+        for path, reason in refused.items()
+        if reason.code is not Why.NO_BYTES
     }
     return {
-        file.path: f"{broken[folder]} of the same extract was refused"
+        file.path: Why.OTHER_FILE_REFUSED(other=broken[folder])
         for file in found
         if (folder := file.path.rpartition("/")[0]) in broken and file.path not in refused
     }
 
 
-def _without_rows(events: DataFrame, confirmed: Collection[str]) -> dict[str, str]:
-    """The folders whose parts are all empty."""
+def _without_rows(load: Load, events: DataFrame) -> dict[str, Reason]:
+    """The extracts of which no file has rows, unless someone confirmed them."""
+    is_folder = load.feed.extract_is == "folder"
     empty = events.groupBy("_extract").agg(
-        F.expr("count_if(_skipped is null) as rows"), F.min("_file").alias("first")
+        F.expr(f"count_if(not {_IS_MARK}) as rows"), F.min("_file").alias("first")
     )
     return {
-        row["_extract"]: f"{readers.NO_ROWS}; if it is right: tidemark confirm {row['_extract']}"
+        row["_extract"]: (
+            Why.EMPTY_FOLDER(folder=row["_extract"]) if is_folder else Why.EMPTY_EXTRACT()
+        )
         for row in empty.where("rows = 0").collect()
-        if row["first"] not in confirmed
+        if row["first"] not in load.plan.confirmed
     }
 
 
-def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
+def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, Reason]:
     keys = ", ".join(f"`{name}`" for name in feed.key)
-    told = ", ', ', ".join(f"'{name} ', cast(key.`{name}` as string)" for name in feed.key)
+    texts = ", ', ', ".join(f"'{name} ', cast(key.`{name}` as string)" for name in feed.key)
     found = (
         good.selectExpr("_extract", *typed_key(feed))
         .groupBy("_extract", *[f"`{name}`" for name in feed.key])
@@ -100,23 +108,18 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, str]:
             F.count("*").alias("keys"),
             F.expr(f"slice(array_sort(collect_list(struct({keys}))), 1, 3)").alias("some"),
         )
-        .selectExpr("_extract", "keys", f"transform(some, key -> concat({told})) as some")
+        .selectExpr("_extract", "keys", f"transform(some, key -> concat({texts})) as some")
         .collect()
     )
     return {
-        row["_extract"]: Reason(
-            f"{row['keys']} keys stand in the extract more than once: tidemark.dead_letter names "
-            "some as its value",
-            "; ".join(row["some"]),
-        )
+        row["_extract"]: Why.REPEATED_KEYS("; ".join(row["some"]), keys=row["keys"])
         for row in found
     }
 
 
-def _first_shrunken(spark: SparkSession, feed: Feed, good: DataFrame, plan: Plan) -> dict[str, str]:
-    """The first extract, in order, that deletes too much, and why; empty when none does."""
-    confirmed = plan.confirmed
-    log = spark.table(feed.log).where(plan.is_known)
+def _first_shrunken(load: Load, good: DataFrame) -> dict[str, Reason]:
+    """The first extract, in order, that deletes too much, and why; empty without one."""
+    feed, confirmed, log = load.feed, load.plan.confirmed, load.known
     truncates = log.where("_is_delete and _op = 'T'")
     known = truncates.selectExpr("_file_at", "_file as _extract").distinct().collect()
     new = good.select(*_EXTRACT).distinct().collect()
@@ -129,8 +132,8 @@ def _first_shrunken(spark: SparkSession, feed: Feed, good: DataFrame, plan: Plan
     ]
     if len(pairs) < 2:
         return {}
-    numbers = spark.createDataFrame(pairs, "nth int, _file_at timestamp, _extract string")
-    # The times as literals: Delta passes over the files of all other extracts.
+    numbers = load.spark.createDataFrame(pairs, "nth int, _file_at timestamp, _extract string")
+    # With the times as literals, Delta skips the files of all other extracts.
     rows = (
         log.where((F.col("_op") == "R") & F.col("_file_at").isin(*{at for _, at, _ in pairs}))
         .selectExpr("_file_at", _extract(feed), *typed_key(feed))
@@ -156,34 +159,32 @@ def _first_shrunken(spark: SparkSession, feed: Feed, good: DataFrame, plan: Plan
         if row["gone"] > feed.max_deleted_share * row["keys"]:
             _, path = extract
             return {
-                path: f"the extract lacks {row['gone']} of the {row['keys']} keys of "
-                f"{extracts[row['nth'] - 1][1]} before it, which is more than max_deleted_share "
-                f"{feed.max_deleted_share:g}; if they are to be deleted: tidemark confirm {path}"
+                path: Why.LACKS_KEYS(
+                    gone=row["gone"],
+                    keys=row["keys"],
+                    before=extracts[row["nth"] - 1][1],
+                    share=feed.max_deleted_share,
+                    extract=path,
+                )
             }
     return {}
 
 
-def with_truncates(feed: Feed, events: DataFrame, confirmed: Collection[str]) -> DataFrame:
-    """Extracts, each after a truncate: what it lacks is deleted.
+def with_truncates(load: Load, events: DataFrame) -> DataFrame:
+    """Extracts, each after a truncate, which deletes the keys that it lacks.
 
-    No truncate for an extract without a row, unless confirmed, nor for one with a bad row: the
-    rows that could not be read would count as deleted.
+    An extract with a bad row gets no truncate: the row would count as deleted.
     """
-    is_confirmed = F.col("_file").isin(*confirmed) & (F.col("_reason") == readers.NO_ROWS)
-    events = events.withColumn("_is_empty", F.coalesce(is_confirmed, F.lit(False)))
     truncates = (
-        events.selectExpr("*", _extract(feed))
+        events.selectExpr("*", _extract(load.feed))
         .groupBy("_extract", "_file_at", "_changed_at", "_load_id", "_landed_at")
-        .agg(F.expr("count_if(_reason is not null and not _is_empty) as _bad"))
+        .agg(F.count("_reason").alias("_bad"))
         .where("_bad = 0")
         .drop("_bad")
         .withColumnRenamed("_extract", "_file")
     )
-    return (
-        events.where("not _is_empty")
-        .drop("_is_empty")
-        .unionByName(_as_truncates(truncates), allowMissingColumns=True)
-    )
+    rows = events.where(f"not {_IS_MARK}")
+    return rows.unionByName(_as_truncates(truncates), allowMissingColumns=True)
 
 
 def _as_truncates(files: DataFrame) -> DataFrame:
@@ -197,45 +198,37 @@ def _as_truncates(files: DataFrame) -> DataFrame:
 
 
 def in_their_generation(
-    spark: SparkSession,
-    feed: Feed,
-    events: DataFrame,
-    loads: Sequence[LandedFile],
-    plan: Plan,
-    *,
-    is_whole: bool,
-    notes: list[str],
-) -> DataFrame:
-    """The rows of a DMS task's load files, placed as initial load, or as a reload.
+    load: Load, events: DataFrame, files: Sequence[LandedFile], *, is_whole: bool
+) -> tuple[DataFrame, list[Reason]]:
+    """The rows of a DMS task's load files as initial load, or as a reload; and questions.
 
     Load files that landed before and now hold other rows are a reload, together with those that
     come with them: a new generation, which a truncate at position 0 of its first file begins. All
     its rows have that file's time. So are all files of a load that were written again, behind
     changes, though their rows are the same; of a single file nobody knows whether it was copied
-    or loaded again, so `notes` gets a question. Further load files belong to the generation that
+    or loaded again, which is a question. Further load files belong to the generation that
     is there; so does a file with the rows that it had, rows that were refused before, and a file
     version that is read again. A reload that is not whole, since a file or a row of it was
     refused, deletes nothing.
     """
-    log = spark.table(feed.log).where(plan.is_known)
+    log, plan = load.known, load.plan
     last = log.where("_is_delete and _op = 'T' and _position = 0")
     micros = last.selectExpr("unix_micros(max(_file_at)) as at").collect()[0]["at"]
-    started_at = None if micros is None else files.EPOCH + timedelta(microseconds=micros)
+    started_at = None if micros is None else from_micros(micros)
     of_generation = log.where("_op = 'R'").where(
         "_is_initial" if micros is None else f"not _is_initial and unix_micros(_file_at) = {micros}"
     )
-    anew = [file for file in loads if file.path not in plan.read_before]
-    before = of_generation.where(F.col("_file").isin(*[file.path for file in anew]))
+    again = [file for file in files if file.path not in plan.read_before]
+    before = of_generation.where(F.col("_file").isin(*[file.path for file in again]))
     is_load = F.col("_is_initial")
     good = events.where(is_load & F.col("_reason").isNull())
-    is_reload = (
-        any(file.path in plan.meant_anew for file in anew)
-        or _differs(spark, feed, before, good)
-        or _was_loaded_again(log, of_generation, anew, plan, notes)
-    )
+    is_meant = any(file.path in plan.reloads for file in again)
+    is_reload, questions = is_meant or _differs(load, before, good), list[Reason]()
+    if not is_reload:
+        is_reload, questions = _was_loaded_again(load, of_generation, again)
     if is_reload:
-        first = min(loads)
-        return _placed(events, first.time).unionByName(
+        first = min(files)
+        placed = _placed(events, first.time).unionByName(
             _as_truncates(
                 events.where(is_load)
                 .groupBy("_load_id", "_landed_at")
@@ -251,41 +244,34 @@ def in_their_generation(
             ),
             allowMissingColumns=True,
         )
-    return events if started_at is None else _placed(events, started_at)
+        return placed, questions
+    return events if started_at is None else _placed(events, started_at), questions
 
 
 def _was_loaded_again(
-    log: DataFrame,
-    of_generation: DataFrame,
-    anew: Sequence[LandedFile],
-    plan: Plan,
-    notes: list[str],
-) -> bool:
-    """Whether the producer wrote a load again that has the rows of the one that is there."""
+    load: Load, of_generation: DataFrame, again: Sequence[LandedFile]
+) -> tuple[bool, list[Reason]]:
+    """Whether the producer wrote a load again with the rows of the known one; and a question."""
     known = of_generation.groupBy("_file").agg(F.max("_file_at").alias("at")).collect()
-    paths = {file.path for file in anew}
+    paths = {file.path for file in again}
     if not known or not {row["_file"] for row in known} <= paths:
-        return False
-    since, until = F.lit(max(row["at"] for row in known)), F.lit(min(anew).time)
-    changes = log.where("_op in ('I', 'U', 'D') and not _is_initial")
+        return False, []
+    since, until = F.lit(max(row["at"] for row in known)), F.lit(min(again).time)
+    changes = load.known.where("_op in ('I', 'U', 'D') and not _is_initial")
     if not changes.where((F.col("_file_at") > since) & (F.col("_file_at") < until)).take(1):
-        return False
-    copied = [file.path for file in plan.files if file.kind == "changes"]
+        return False, []
+    copied = [file.path for file in load.plan.files if file.kind == "changes"]
     if copied and changes.where(F.col("_file").isin(*copied)).take(1):
         # The whole folder was copied.
-        return False
+        return False, []
     if len(known) > 1:
-        return True
+        return True, []
     (path,) = (row["_file"] for row in known)
-    notes.append(
-        f"{path} was written again with the rows that it had, after changes. It counts as a copy "
-        f"of the file; if it is a reload, run: tidemark confirm {path}"
-    )
-    return False
+    return False, [Why.WRITTEN_AGAIN(file=path)]
 
 
-def _differs(spark: SparkSession, feed: Feed, before: DataFrame, now: DataFrame) -> bool:
-    content = ["_file", "_position", *[f"`{name}`" for name in feed.column_names]]
+def _differs(load: Load, before: DataFrame, now: DataFrame) -> bool:
+    content = ["_file", "_position", *[f"`{name}`" for name in load.feed.column_names]]
     known_files = [row["_file"] for row in before.select("_file").distinct().collect()]
     if not known_files:
         return False
@@ -293,8 +279,8 @@ def _differs(spark: SparkSession, feed: Feed, before: DataFrame, now: DataFrame)
     if before.select(*content).exceptAll(now.select(*content)).take(1):
         return True
     refused = (
-        spark.table(books.DEAD_LETTER)
-        .where((F.col("source_name") == feed.source) & (F.col("table_name") == feed.table))
+        load.spark.table(books.DEAD_LETTER)
+        .where(books.is_of(load.feed))
         .selectExpr("file as _file", "position as _position")
         .distinct()
     )
@@ -304,7 +290,7 @@ def _differs(spark: SparkSession, feed: Feed, before: DataFrame, now: DataFrame)
 
 
 def _placed(events: DataFrame, started_at: datetime) -> DataFrame:
-    """The load rows at the time of their generation, and no longer as an initial load."""
+    """The load rows with the time of their generation, and not as an initial load."""
     is_load = F.col("_is_initial")
     at = F.lit(started_at)
     return (

@@ -1,14 +1,14 @@
 """The ledger: which file versions landed, in which load; and what could not land, and why.
 
-`tidemark.ledger` has a row when a file is planned, another when it is landed or set aside, and
-one more when someone confirms, replays or retracts it. A load whose files are planned and nothing
-else belongs to a run that died: its files are planned anew, under a new load id.
+`tidemark.ledger` gets a row when a file is planned, another when it is landed or set aside, and
+one more when someone confirms, replays or retracts it. A load with files that are only planned
+belongs to a run that died: the next run plans its files again, under a new load id.
 """
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,24 +20,27 @@ from tidemark.feeds import Feed
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 from tidemark.ingest.file_names import is_load
-from tidemark.ingest.files import EPOCH, LandedFile
-from tidemark.storage import micros
+from tidemark.ingest.files import LandedFile
+from tidemark.ingest.reasons import Reason
+from tidemark.storage import EPOCH, micros
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
-# A file's version: its size and when it was written.
+    from tidemark.ingest.landed import Landed, Outcome
+
+# A file's version: its size and modification time.
 Version = tuple[int, datetime]
 
-# What is counted of a file's records; see models/_tidemark__sources.yml.
+# The counts of a file's records; see models/_tidemark__sources.yml.
 COUNTS = ("rows", "rejected", "skipped", "inserted", "updated", "deleted", "late")
 
-# A file version was read. The files of a load that was abandoned are in a later one.
+# The statuses of a file version that was read. A later load has the files of an abandoned one.
 READ = ("landed", "set_aside", "retracted")
 FINISHED = (*READ, "abandoned")
-# A file is to be taken back; `retracted` follows when its tables are derived without it.
+# Someone wants to take a file back; `retracted` follows when its tables are built without it.
 RETRACTING = "retracting"
-# What someone wants to be read again.
+# Someone wants a file to be read again.
 WISHES = ("confirmed", "replayed")
 
 _FILE = ("source_name", "table_name", "load_id", "file", "kind", "file_at", "size", "modified")
@@ -47,14 +50,15 @@ _FILE = ("source_name", "table_name", "load_id", "file", "kind", "file_at", "siz
 class Plan:
     """The files that land together under one load id.
 
-    `confirmed` are the paths that someone has confirmed; `read_before` those of file versions that
-    were read before, in `earlier_loads`, and `landed_before` those of them that landed;
-    `supersedes` tells that older versions were. `gone` are the paths that a run which died has
-    planned, and that are there no longer; `left_over` says of load files why they are not of this
-    full load. `meant_anew` are paths that had landed and were confirmed then: a reload.
+    `confirmed` are the paths that someone has confirmed. `reloads` are those of them that had
+    landed before. `read_before` are the paths of file versions that were read before, in
+    `earlier_loads`, and `landed_before` those of them that landed. `supersedes` is set when any
+    version of a file was read before. `gone` are paths that a run which died has planned, and that
+    have no file any more. `left_over` are load files that do not belong to this full load, with the
+    reason.
 
-    `settled` is the newest load of the table that came to its end. `has_unfinished` tells that the
-    log may hold rows of newer ones, from runs that died; `died` are their files, by load.
+    `settled` is the table's newest load that came to its end. With `has_unfinished` the log may
+    have rows of newer loads, of runs that died; `died` are their files, by load.
     """
 
     load_id: int
@@ -65,76 +69,22 @@ class Plan:
     earlier_loads: frozenset[int] = frozenset()
     supersedes: bool = False
     gone: frozenset[str] = frozenset()
-    left_over: Mapping[str, str] = field(default_factory=dict)
-    meant_anew: frozenset[str] = frozenset()
+    left_over: Mapping[str, Reason] = field(default_factory=dict)
+    reloads: frozenset[str] = frozenset()
     settled: int = 0
     has_unfinished: bool = False
     died: Mapping[int, Sequence[LandedFile]] = field(default_factory=dict)
 
-    @property
-    def is_known(self) -> str:
-        """The SQL condition of the rows in the log that were there before this load."""
-        return f"_load_id <= {self.settled}"
-
 
 @dataclass
-class Outcome:
-    """What became of a plan's files: counts by file, and why some were set aside.
-
-    `found` are the rows, by load and file, that runs which died had appended to the log.
-    """
-
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    newest: dict[str, datetime] = field(default_factory=dict)
-    set_aside: dict[str, str] = field(default_factory=dict)
-    other_columns: set[str] = field(default_factory=set)
-    new_columns: list[str] = field(default_factory=list)
-    copies: int = 0
-    entering: int = 0
-    oldest_change: datetime | None = None
-    newest_change: datetime | None = None
-    found: dict[tuple[int, str], int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def count(self, counted: Iterable["Row"]) -> None:
-        """Take in the counts of each file."""
-        for row in counted:
-            self.counts[row["_file"]] = {name: row[name] or 0 for name in COUNTS}
-            self.entering += row["entering"]
-            self.other_columns |= set(row["others"] or ())
-            if row["unreadable"]:
-                self.set_aside[row["_file"]] = row["unreadable"]
-            if row["newest"] is not None:
-                newest = EPOCH + timedelta(microseconds=row["newest"])
-                oldest = EPOCH + timedelta(microseconds=row["oldest"])
-                self.newest[row["_file"]] = newest
-                self.newest_change = max(newest, self.newest_change or newest)
-                self.oldest_change = min(oldest, self.oldest_change or oldest)
-
-    def total(self, name: str) -> int:
-        """One of COUNTS, over all files."""
-        return sum(counts[name] for counts in self.counts.values())
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether rows enter the log."""
-        return self.entering > 0
-
-    @property
-    def has_dead_letters(self) -> bool:
-        """Whether a row or a whole file was refused."""
-        return bool(self.set_aside or self.total("rejected"))
-
-
-@dataclass
-class _Path:
-    """What the ledger says of one file, version by version."""
+class _History:
+    """The history of one file in the ledger, version by version."""
 
     loads: dict[Version, set[int]] = field(default_factory=dict)
     wished: dict[Version, LandedFile] = field(default_factory=dict)
     confirmed: set[Version] = field(default_factory=set)
-    # Landed, and then confirmed: what it says is meant anew.
-    meant_anew: set[Version] = field(default_factory=set)
+    # Confirmed after they had landed.
+    reloads: set[Version] = field(default_factory=set)
     has_landed: bool = False
     retracting: tuple[int, LandedFile] | None = None
 
@@ -146,33 +96,33 @@ class _Path:
             if status == "confirmed":
                 self.confirmed.add(version)
                 if self.has_landed:
-                    self.meant_anew.add(version)
+                    self.reloads.add(version)
         elif status == RETRACTING:
             self.retracting = (row["load_id"], _landed_file(row))
         elif status == "retracted":
             self.retracting = None
-            # As if it had never come; but it is not read again until someone wants that.
+            # As if it had never arrived, but a run reads it again only when someone wants that.
             self.loads = {each: set[int]() for each in (*self.loads, version)}
             self.has_landed = False
         elif status in READ:
             self.loads.setdefault(version, set()).add(row["load_id"])
             self.wished.pop(version, None)
-            self.meant_anew.discard(version)
+            self.reloads.discard(version)
             self.has_landed = self.has_landed or status == "landed"
 
 
 @dataclass
 class Ledger:
-    """What the ledger says of the files that are there now; read once a run.
+    """The ledger's rows about the files in the landing folder; read once in a run.
 
-    It grows with every file that ever landed, so it is read in pieces, and only what concerns
-    the listed files is kept.
+    The ledger grows with every file, so it is read in pieces, and only rows about the listed files
+    are kept.
     """
 
     last_load_id: int = 0
     # By table, then path: files with a wish, another version, a retraction.
-    _told: dict[str, dict[str, _Path]] = field(default_factory=dict)
-    # By table: the paths that are there in a version that is known, and those that have landed.
+    _histories: dict[str, dict[str, _History]] = field(default_factory=dict)
+    # By table: the paths of files in a version that was read, and of files that have landed.
     _known: dict[str, set[str]] = field(default_factory=dict)
     _landed: dict[str, set[str]] = field(default_factory=dict)
     _died: dict[str, dict[int, list[LandedFile]]] = field(default_factory=dict)
@@ -183,28 +133,30 @@ class Ledger:
 
     def knows(self, feed: Feed, file: LandedFile) -> bool:
         """Whether this version of the file was read, and nobody asked to read it again."""
-        told = self._told.get(feed.name, {}).get(file.path)
-        if told is None:
+        history = self._histories.get(feed.name, {}).get(file.path)
+        if history is None:
             return file.path in self.known_paths(feed.name)
         version = (file.size, file.modified)
-        return version in told.loads and version not in told.wished
+        return version in history.loads and version not in history.wished
 
     def paths(self, feed: Feed) -> set[str]:
-        """Of the files that are there, the paths of those that have landed."""
+        """The paths of listed files that have landed."""
         return self._landed.get(feed.name, set())
 
     def known_paths(self, name: str) -> set[str]:
-        """Of a table's files that are there, the paths of those in a version that was read."""
+        """The paths of a table's listed files in a version that was read."""
         return self._known.get(name, set())
 
     def wanted(self, feed: Feed) -> set[str]:
         """The paths of files that someone asked to read again."""
-        return {path for path, told in self._told.get(feed.name, {}).items() if told.wished}
+        return {
+            path for path, history in self._histories.get(feed.name, {}).items() if history.wished
+        }
 
     def retracting(self, feed: Feed) -> list[tuple[int, LandedFile]]:
-        """The files that are to be taken back, each behind the load id of that."""
-        paths = self._told.get(feed.name, {}).values()
-        return [told.retracting for told in paths if told.retracting]
+        """The files to take back, each after the load id of the retraction."""
+        paths = self._histories.get(feed.name, {}).values()
+        return [history.retracting for history in paths if history.retracting]
 
     def is_idle(self, feed: Feed, found: Sequence[LandedFile]) -> bool:
         """Whether there is nothing to do for these files of the feed."""
@@ -216,7 +168,7 @@ class Ledger:
         )
 
     def plan(self, feed: Feed, found: Sequence[LandedFile]) -> Plan | None:
-        """What is to be landed of these files, under a new load id; None when nothing is new."""
+        """What to land of these files, under a new load id; None when nothing is new."""
         there = {file.path for file in found}
         died = self._died.get(feed.name, {})
         new = [file for file in found if not self.knows(feed, file)]
@@ -227,16 +179,16 @@ class Ledger:
             return None
         settled = self._settled.get(feed.name, 0)
         self.last_load_id += 1
-        told = self._told.get(feed.name, {})
-        meant_anew = {
+        histories = self._histories.get(feed.name, {})
+        reloads = {
             file.path
             for file in new
-            if file.path in told and (file.size, file.modified) in told[file.path].meant_anew
+            if file.path in histories and (file.size, file.modified) in histories[file.path].reloads
         }
         loads = {
-            file.path: told[file.path].loads.get((file.size, file.modified), set())
+            file.path: histories[file.path].loads.get((file.size, file.modified), set())
             for file in new
-            if file.path in told and file.path not in meant_anew
+            if file.path in histories and file.path not in reloads
         }
         read_before = frozenset(path for path, of_path in loads.items() if of_path)
         return Plan(
@@ -245,15 +197,16 @@ class Ledger:
             frozenset(
                 file.path
                 for file in new
-                if file.path in told and (file.size, file.modified) in told[file.path].confirmed
+                if file.path in histories
+                and (file.size, file.modified) in histories[file.path].confirmed
             ),
             read_before,
             read_before & self.paths(feed),
             frozenset(load for of_path in loads.values() for load in of_path),
-            supersedes=any(file.path in told for file in new),
+            supersedes=any(file.path in histories for file in new),
             gone=frozenset(gone),
             settled=settled,
-            meant_anew=frozenset(meant_anew),
+            reloads=frozenset(reloads),
             has_unfinished=bool(died) or self.newest_in_log.get(feed.name, 0) > settled,
             died=died,
         )
@@ -262,10 +215,10 @@ class Ledger:
 def read(
     own: Books, listed: Mapping[str, Sequence[LandedFile]], feeds: Iterable[Feed] = ()
 ) -> Ledger:
-    """What the ledger says of the listed files, by table.
+    """The ledger's rows about the listed files, by table.
 
-    Of `feeds` with new files it also asks the change logs, whose loads an older version of the
-    ledger may not know: no load id is given twice.
+    For `feeds` with new files it also reads the newest load of the change log. A restored older
+    ledger may not know that load, and no load id is given twice.
     """
     book = Ledger()
     pass_ = _Pass(book, listed)
@@ -292,9 +245,9 @@ class _Pass:
         self.times = np.array([micros(file.modified) for _, file in self.pairs], dtype=np.int64)
         self.is_known = np.zeros(len(self.pairs), dtype=bool)
         self.has_landed = np.zeros(len(self.pairs), dtype=bool)
-        # Files of which one row does not tell all.
-        self.is_told = np.zeros(len(self.pairs), dtype=bool)
-        self.told: set[tuple[str, str]] = set()
+        # Files that need all their rows.
+        self.has_history = np.zeros(len(self.pairs), dtype=bool)
+        self.with_history: set[tuple[str, str]] = set()
         self.planned = [np.zeros(0, dtype=np.int64)]
         self.finished = [np.zeros(0, dtype=np.int64)]
 
@@ -323,7 +276,7 @@ class _Pass:
         odd = pc.is_in(status, value_set=odd_ones).to_numpy(zero_copy_only=False)
         if odd.any():
             of_odd = pa.array(odd)
-            self.told |= set(
+            self.with_history |= set(
                 zip(
                     names.filter(of_odd).to_pylist(),
                     batch.column("file").filter(of_odd).to_pylist(),
@@ -339,56 +292,56 @@ class _Pass:
             )
             read = is_read.to_numpy(zero_copy_only=False)
             self.is_known[at[hit & is_same & read]] = True
-            self.is_told[at[hit & ~is_same & read]] = True
+            self.has_history[at[hit & ~is_same & read]] = True
             self.has_landed[at[hit & is_landed.to_numpy(zero_copy_only=False)]] = True
 
     def finish(self, own: Books) -> None:
-        for at in np.flatnonzero(self.is_told):
+        for at in np.flatnonzero(self.has_history):
             name, file = self.pairs[at]
-            self.told.add((name, file.path))
+            self.with_history.add((name, file.path))
         for at in np.flatnonzero(self.is_known):
             name, file = self.pairs[at]
             self.book._known.setdefault(name, set()).add(file.path)
         for at in np.flatnonzero(self.has_landed):
             name, file = self.pairs[at]
             self.book._landed.setdefault(name, set()).add(file.path)
-        self._read_told(own)
+        self._read_histories(own)
         self._read_died(own)
 
-    def _read_told(self, own: Books) -> None:
-        if not self.told:
+    def _read_histories(self, own: Books) -> None:
+        if not self.with_history:
             return
         columns = (*_FILE, "status", "at")
-        wanted = pa.array([path for _, path in self.told], pa.string())
+        wanted = pa.array([path for _, path in self.with_history], pa.string())
         found: list[dict[str, Any]] = []
         for batch in own.read(books.LEDGER, columns, "status <> 'planned'"):
             found += batch.filter(pc.is_in(batch.column("file"), value_set=wanted)).to_pylist()
         for row in sorted(found, key=lambda row: (row["load_id"], row["at"])):
-            name = f"{row['source_name']}.{row['table_name']}"
-            if (name, row["file"]) in self.told:
-                paths = self.book._told.setdefault(name, {})
-                paths.setdefault(row["file"], _Path()).add(row)
+            name = _table(row)
+            if (name, row["file"]) in self.with_history:
+                paths = self.book._histories.setdefault(name, {})
+                paths.setdefault(row["file"], _History()).add(row)
         retracted = set()
-        for name, paths in self.book._told.items():
-            for path, told in paths.items():
+        for name, paths in self.book._histories.items():
+            for path, history in paths.items():
                 landed = self.book._landed.setdefault(name, set())
-                (landed.add if told.has_landed else landed.discard)(path)
-                if not told.has_landed and any(not loads for loads in told.loads.values()):
+                (landed.add if history.has_landed else landed.discard)(path)
+                if not history.has_landed and any(not loads for loads in history.loads.values()):
                     retracted.add(name)
         if retracted:
             self._newest_without_retracted(own, retracted)
 
     def _newest_without_retracted(self, own: Books, names: set[str]) -> None:
-        """What was retracted is the newest of nothing."""
+        """A retracted change is not the newest change of a table."""
         for name in names:
             self.book.newest_changes.pop(name, None)
         columns = ("source_name", "table_name", "file", "newest_change")
         for batch in own.read(books.LEDGER, columns, "status = 'landed'"):
             for row in batch.to_pylist():
-                name = f"{row['source_name']}.{row['table_name']}"
-                told = self.book._told.get(name, {}).get(row["file"])
+                name = _table(row)
+                history = self.book._histories.get(name, {}).get(row["file"])
                 newest = row["newest_change"]
-                if name in names and newest and (told is None or told.has_landed):
+                if name in names and newest and (history is None or history.has_landed):
                     known = self.book.newest_changes.get(name, newest)
                     self.book.newest_changes[name] = max(known, newest)
 
@@ -399,7 +352,7 @@ class _Pass:
         loads = ", ".join(str(load) for load in died)
         where = f"status = 'planned' and load_id in ({loads})"
         for row in books.rows(own.read(books.LEDGER, _FILE, where)):
-            name = f"{row['source_name']}.{row['table_name']}"
+            name = _table(row)
             files = self.book._died.setdefault(name, {}).setdefault(row["load_id"], [])
             files.append(_landed_file(row))
 
@@ -414,7 +367,7 @@ class _Pass:
 
 
 class Versions(Mapping[str, Version]):
-    """The newest version that is known of each of a feed's files, read when it is asked for."""
+    """The newest known version of each of a feed's files, read when it is needed."""
 
     def __init__(self, own: Books, feed: Feed) -> None:
         self.own = own
@@ -435,7 +388,7 @@ class Versions(Mapping[str, Version]):
         if self._found is None:
             self._found = {}
             columns = ("file", "size", "modified")
-            for batch in self.own.read(books.LEDGER, columns, _is_of(self.feed)):
+            for batch in self.own.read(books.LEDGER, columns, books.is_of(self.feed)):
                 for path, size, modified in zip(
                     *(batch.column(name).to_pylist() for name in columns), strict=True
                 ):
@@ -446,18 +399,18 @@ class Versions(Mapping[str, Version]):
 
 
 def landed_paths(own: Books, feed: Feed) -> set[str]:
-    """The paths of all files of a feed that have landed, whether they are there or not."""
-    where = f"{_is_of(feed)} and status in ('landed', '{RETRACTING}', 'retracted')"
+    """The paths of all files of a feed that have landed, also without a file there now."""
+    where = f"{books.is_of(feed)} and status in ('landed', '{RETRACTING}', 'retracted')"
     found = own.read(books.LEDGER, ("file", "load_id", "status"), where)
     newest: dict[str, tuple[int, str]] = {}
     for row in books.rows(found):
-        told = (row["load_id"], row["status"])
-        newest[row["file"]] = max(told, newest.get(row["file"], told))
+        last = (row["load_id"], row["status"])
+        newest[row["file"]] = max(last, newest.get(row["file"], last))
     return {path for path, (_, status) in newest.items() if status not in (RETRACTING, "retracted")}
 
 
 def write_planned(own: Books, plans: Iterable[tuple[Feed, Plan]], run_id: str) -> None:
-    """Write down, in one commit, what is going to be landed."""
+    """Write, in one commit, the files that are about to land."""
     own.append(
         books.LEDGER,
         [
@@ -468,14 +421,17 @@ def write_planned(own: Books, plans: Iterable[tuple[Feed, Plan]], run_id: str) -
     )
 
 
-def write_finished(own: Books, done: Iterable[tuple[Feed, Plan, Outcome]], run_id: str) -> None:
-    """Write down, in one commit, what was landed or set aside, with its counts.
+def write_finished(own: Books, tables: Iterable["Landed"], run_id: str) -> None:
+    """Write, in one commit, which files of tables with an outcome landed or were set aside.
 
-    So are the loads that runs which died had begun: what they had appended has landed, the rest
-    is in the load that took their files.
+    This also ends the loads of runs that died: their rows in the log have landed, their other files
+    are in the load that took them over.
     """
     rows = []
-    for feed, plan, outcome in done:
+    for landed in tables:
+        feed, plan, outcome = landed.feed, landed.plan, landed.outcome
+        if not plan or not outcome:
+            continue
         for load_id, file in _files_of_died(plan, outcome):
             count = outcome.found.get((load_id, file.path), 0)
             status = "landed" if count else "abandoned"
@@ -488,78 +444,88 @@ def write_finished(own: Books, done: Iterable[tuple[Feed, Plan, Outcome]], run_i
     own.append(books.LEDGER, rows)
 
 
-def _files_of_died(plan: Plan, outcome: Outcome) -> Iterator[tuple[int, LandedFile]]:
-    told = set()
+def _files_of_died(plan: Plan, outcome: "Outcome") -> Iterator[tuple[int, LandedFile]]:
+    planned = set()
     for load_id, files in plan.died.items():
         for file in files:
-            told.add((load_id, file.path))
+            planned.add((load_id, file.path))
             yield load_id, file
     there = {file.path: file for file in plan.files}
     for load_id, path in outcome.found:
-        if (load_id, path) not in told:
-            # The ledger is an older one than the log: of which version the rows are is not known.
+        if (load_id, path) not in planned:
+            # Someone restored an older ledger: nobody knows of which version the rows are.
             known = there.get(path)
             yield load_id, LandedFile(EPOCH, path, known.kind if known else "changes", -1, EPOCH)
 
 
 def write_run(own: Books, landed: Iterable[Mapping[str, object]], run_id: str) -> None:
-    """Write down, in one commit, what a run did with each table that had something new."""
+    """Write, in one commit, what a run did with each table that had something new."""
     own.append(books.RUNS, [{**row, "run_id": run_id} for row in landed])
 
 
 def confirm(spark: "SparkSession", path: str, run_id: str) -> str:
-    """Note that the file's newest version, which was set aside, is meant; gives `source.table`.
+    """Accept the newest version of a file that was set aside; gives `source.table`.
 
-    So it is with a file that was retracted, and with a load file that has landed: it is a reload,
-    though its rows are the same. Raises ConfigError when there is no such file.
+    Also of a file that was retracted, and of a load file that has landed: it is then a reload, even
+    with the same rows. Raises ConfigError without such a file.
     """
     own = books.of(spark)
     newest = _newest_rows(own, "status in ('set_aside', 'retracted', 'landed')")
-    is_waiting = {key: row for key, row in newest.items() if row["status"] != "landed"}
-    found = [
+    waiting = [row for row in newest.values() if row["status"] != "landed"]
+    found = _below(path, waiting) or [
         row
-        for (_, _, file), row in is_waiting.items()
-        if file == path or file.startswith(f"{path.rstrip('/')}/")
-    ]
-    found = found or [
-        row
-        for (_, _, file), row in newest.items()
-        if file == path and row["status"] == "landed" and is_load(file)
+        for row in newest.values()
+        if row["file"] == path and row["status"] == "landed" and is_load(path)
     ]
     if not found:
-        aside = [file for _, _, file in is_waiting]
-        others = sorted(difflib.get_close_matches(path, aside, n=10, cutoff=0))
+        others = _alike(path, waiting, 10)
         raise ConfigError(
             f"No file '{path}' is set aside. "
-            + (f"These are: {', '.join(others)}." if others else "No file at all is.")
+            + (f"These are: {others}." if others else "No file at all is.")
         )
-    _wish(own, found, "confirmed", run_id)
-    return ", ".join(sorted({f"{row['source_name']}.{row['table_name']}" for row in found}))
+    return _noted(own, found, "confirmed", run_id)
 
 
 def retract(spark: "SparkSession", path: str, run_id: str) -> str:
-    """Note that a file is to be taken back, or the files of a folder; gives `source.table`.
+    """Mark a file, or the files of a folder, to be taken back; gives `source.table`.
 
-    The next `tidemark run` deletes its rows from the log, and derives the tables anew. Raises
+    The next `tidemark run` deletes its rows from the log, and rebuilds the tables. Raises
     ConfigError when nothing of it has landed.
     """
     own = books.of(spark)
     newest = _newest_rows(own, f"status in ('landed', 'retracted', '{RETRACTING}')")
-    landed = {key: row for key, row in newest.items() if row["status"] == "landed"}
-    found = [
-        row
-        for (_, _, file), row in landed.items()
-        if file == path or file.startswith(f"{path.rstrip('/')}/")
-    ]
+    landed = [row for row in newest.values() if row["status"] == "landed"]
+    found = _below(path, landed)
     if not found:
-        others = difflib.get_close_matches(path, [file for _, _, file in landed], n=5, cutoff=0)
+        others = _alike(path, landed, 5)
         raise ConfigError(
             f"Nothing of '{path}' has landed, so there is nothing to take back. "
-            + (f"These have: {', '.join(sorted(others))}." if others else "No file has.")
+            + (f"These have: {others}." if others else "No file has.")
         )
     load_id = _next_load_id(own)
-    _wish(own, [{**row, "load_id": load_id} for row in found], RETRACTING, run_id)
-    return ", ".join(sorted({f"{row['source_name']}.{row['table_name']}" for row in found}))
+    return _noted(own, [{**row, "load_id": load_id} for row in found], RETRACTING, run_id)
+
+
+def _below(path: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a file, or of the files in a folder."""
+    folder = f"{path.rstrip('/')}/"
+    return [row for row in rows if row["file"] == path or row["file"].startswith(folder)]
+
+
+def _alike(path: str, rows: Iterable[Mapping[str, Any]], number: int) -> str:
+    """The files with names that are most like a path."""
+    files = [row["file"] for row in rows]
+    return ", ".join(sorted(difflib.get_close_matches(path, files, n=number, cutoff=0)))
+
+
+def _noted(own: Books, rows: Sequence[Mapping[str, Any]], status: str, run_id: str) -> str:
+    """Write a status for files; gives the names of their tables."""
+    _wish(own, rows, status, run_id)
+    return ", ".join(sorted({_table(row) for row in rows}))
+
+
+def _table(row: Mapping[str, Any]) -> str:
+    return f"{row['source_name']}.{row['table_name']}"
 
 
 def _next_load_id(own: Books) -> int:
@@ -568,7 +534,7 @@ def _next_load_id(own: Books) -> int:
 
 
 def write_retracted(own: Books, done: Iterable[tuple[Feed, int, LandedFile]], run_id: str) -> None:
-    """Write down that these files are taken back, and their tables derived without them."""
+    """Write that these files are taken back, and their tables built without them."""
     own.append(
         books.LEDGER,
         [_row(feed, load_id, file, "retracted", run_id) for feed, load_id, file in done],
@@ -576,7 +542,7 @@ def write_retracted(own: Books, done: Iterable[tuple[Feed, int, LandedFile]], ru
 
 
 def replay(spark: "SparkSession", feeds: Iterable[Feed], run_id: str) -> list[str]:
-    """Note that files of these feeds with open dead letters are to be read again; gives them."""
+    """Mark files of these feeds with open dead letters to be read again; gives the files."""
     own = books.of(spark)
     names = {(feed.source, feed.table) for feed in feeds}
     columns = ("source_name", "table_name", "file")
@@ -594,28 +560,28 @@ def replay(spark: "SparkSession", feeds: Iterable[Feed], run_id: str) -> list[st
 
 
 def supersede(spark: "SparkSession", feed: Feed, plan: Plan) -> None:
-    """The plan's files were read anew: what was refused of them before counts no longer."""
+    """Close the earlier dead letters of the plan's files, which were read again."""
     if plan.supersedes:
         places = [(feed.source, feed.table, file.path, plan.load_id) for file in plan.files]
         columns = "source_name string, table_name string, file string, load_id bigint"
         # A MERGE takes no parameters.
-        view = f"read_anew_in_{plan.load_id}"
+        view = f"read_again_in_{plan.load_id}"
         spark.createDataFrame(places, columns).createOrReplaceTempView(view)
         spark.sql(
             f"""
             merge into {books.DEAD_LETTER} as letter
-            using {view} as anew
-            on letter.source_name = anew.source_name and letter.table_name = anew.table_name
-                and letter.file = anew.file
-                and letter.superseded_by is null and letter.load_id < anew.load_id
-            when matched then update set superseded_by = anew.load_id
+            using {view} as again
+            on letter.source_name = again.source_name and letter.table_name = again.table_name
+                and letter.file = again.file
+                and letter.superseded_by is null and letter.load_id < again.load_id
+            when matched then update set superseded_by = again.load_id
             """
         )
         spark.catalog.dropTempView(view)
 
 
 def _newest_rows(own: Books, where: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """What the ledger says last of each file, among the rows for which a condition holds."""
+    """The last row of each file among those for which a condition holds."""
     newest: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in books.rows(own.read(books.LEDGER, (*_FILE, "status", "at"), where)):
         key = (row["source_name"], row["table_name"], row["file"])
@@ -644,7 +610,9 @@ def _row(
     counts: Mapping[str, int] | None = None,
     newest: datetime | None = None,
 ) -> dict[str, object]:
-    told = {} if status == "planned" else {name: (counts or {}).get(name, 0) for name in COUNTS[:3]}
+    counted = (
+        {} if status == "planned" else {name: (counts or {}).get(name, 0) for name in COUNTS[:3]}
+    )
     return {
         "load_id": load_id,
         "source_name": feed.source,
@@ -657,14 +625,9 @@ def _row(
         "status": status,
         "run_id": run_id,
         "newest_change": newest,
-        **told,
+        **counted,
     }
 
 
 def _landed_file(row: Mapping[str, Any]) -> LandedFile:
     return LandedFile(row["file_at"], row["file"], row["kind"], row["size"], row["modified"])
-
-
-def _is_of(feed: Feed) -> str:
-    source, table = (text.replace("'", "''") for text in (feed.source, feed.table))
-    return f"source_name = '{source}' and table_name = '{table}'"

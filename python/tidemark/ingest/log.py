@@ -10,11 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tidemark.errors import TidemarkError
 from tidemark.feeds import Column, Feed
 from tidemark.ingest import books
-from tidemark.ingest.ledger import Plan
+from tidemark.ingest.load import Load
 from tidemark.spark import session
 
-# What landing adds to the source's columns; see docs/architecture.md. They stand first, because
-# Delta keeps statistics, by which builds skip files, of a table's first 32 columns only.
+# The columns that landing adds to the source's; see docs/architecture.md. They are the first,
+# because builds skip files by Delta's statistics, which are of a table's first 32 columns only.
 COLUMNS = {
     "_load_id": "bigint",
     "_op": "string",
@@ -27,10 +27,10 @@ COLUMNS = {
     "_landed_at": "timestamp",
     "_sequence": "string",
 }
-# The comment of a column that a file brought, and no declaration named.
+# The comment of a column that a file brought and nobody declared; macros/feeds/feed.sql reads it.
 _FOUND = "Found in a file, not declared; data_type "
-# The property with every column that was ever declared, and its last type: a column that the YAML
-# has no longer stays in the tables.
+# The property with every column that was ever declared, and its last type: a column that is gone
+# from the YAML stays in the tables.
 _DECLARED = "tidemark.declared_columns"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
@@ -47,7 +47,7 @@ def missing(spark: SparkSession, feeds: Iterable[Feed]) -> list[Feed]:
 
 
 def make_ready(spark: SparkSession, own: books.Books, feed: Feed, *, is_missing: bool) -> None:
-    """Create a feed's log, or give it the columns that are declared since."""
+    """Create a feed's log, or add the columns that were declared since."""
     if is_missing:
         create(spark, feed)
         return
@@ -77,12 +77,12 @@ def create(spark: SparkSession, feed: Feed) -> None:
     declares = _declares({column.name: column.type for column in feed.columns})
     own = [f"{name} {data_type}" for name, data_type in COLUMNS.items()]
     columns = ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
-    # Deletes in files of their own: they are a table's tombstones, and looked up as such.
+    # Deletes are in files of their own: builds look them up by themselves, as tombstones.
     session.create_table(spark, feed.log, columns, f"partitioned by (_is_delete) {declares}")
 
 
 def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
-    """The feed with the columns that its log has besides those that are declared.
+    """The feed with the other columns of its log, besides the declared ones.
 
     Files brought them, or they were declared once; a feed that refuses new columns refuses these.
     """
@@ -96,24 +96,26 @@ def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
     for column in others:
         comment = column.metadata.get("comment", "")
         is_found = comment.startswith(_FOUND)
-        told = comment.removeprefix(_FOUND) if is_found else "string"
+        data_type = comment.removeprefix(_FOUND) if is_found else "string"
         if is_found or feed.new_columns == "add":
-            found.append(Column(column.name, once.get(column.name.lower(), told), False))
+            found.append(Column(column.name, once.get(column.name.lower(), data_type), False))
     return replace(feed, columns=(*feed.columns, *found))
 
 
-def add_columns(spark: SparkSession, feed: Feed, found: Iterable[str]) -> list[str]:
-    """Add the columns that files have and the log has not; `found` are names with their types."""
+def add_columns(load: Load, found: Iterable[str]) -> list[str]:
+    """Add the columns that files have and the log lacks; `found` are names with their types."""
     new = _types(found)
     for name, data_type in new.items():
-        spark.sql(
-            f"alter table {feed.log} add column (`{name}` string comment '{_FOUND}{data_type}')"
+        comment = f"{_FOUND}{data_type}"
+        load.spark.sql(
+            f"alter table {load.feed.log} add column (`{name}` string comment '{comment}')"
         )
     return [f"{name} {data_type}" for name, data_type in new.items()]
 
 
-def append(feed: Feed, events: DataFrame, plan: Plan, new_columns: Iterable[str]) -> None:
-    """Append a load, of which `new_columns` stand in the map of others."""
+def append(load: Load, events: DataFrame, new_columns: Iterable[str]) -> None:
+    """Append a load; the values of `new_columns` are in the map of others."""
+    feed = load.feed
     columns = []
     for name in (column.split(" ")[0] for column in new_columns):
         entries = f"filter(map_entries(_others), entry -> split_part(entry.key, ' ', 1) = '{name}')"
@@ -123,18 +125,19 @@ def append(feed: Feed, events: DataFrame, plan: Plan, new_columns: Iterable[str]
         .write.format("delta")
         .mode("append")
         .option("txnAppId", books.transaction(feed))
-        .option("txnVersion", plan.load_id)
+        .option("txnVersion", load.plan.load_id)
         .option("mergeSchema", "true")
         .saveAsTable(feed.log)
     )
 
 
-def require_rows(spark: SparkSession, feed: Feed, plan: Plan, count: int) -> None:
+def require_rows(load: Load, count: int) -> None:
     """Raise TidemarkError unless the log has so many rows of this load."""
-    there = spark.table(feed.log).where(F.col("_load_id") == plan.load_id).count()
+    load_id = load.plan.load_id
+    there = load.log.where(F.col("_load_id") == load_id).count()
     if there != count:
         raise TidemarkError(
-            f"{feed.log} has {there} rows of load {plan.load_id}, and {count} were to be written. "
+            f"{load.feed.log} has {there} rows of load {load_id}, and {count} were to be written. "
             "Nothing of this load counts as landed: the next run tries again, under a new load id."
         )
 

@@ -1,4 +1,4 @@
-"""The dbt package's pure SQL macros, rendered without dbt: one rule, one place, two callers."""
+"""The dbt package's pure SQL macros, rendered without dbt, so that both use the same rules."""
 
 from collections.abc import Sequence
 from functools import cache

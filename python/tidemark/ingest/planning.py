@@ -1,4 +1,4 @@
-"""What there is to land: the files that are there, against the ledger. It needs no Spark."""
+"""What to land: the files in the landing folder that the ledger does not have. Needs no Spark."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,6 +9,7 @@ from tidemark.ingest import books, files, ledger
 from tidemark.ingest.books import Books
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Landed
+from tidemark.ingest.reasons import Why
 from tidemark.storage import LandingFolder
 
 # Smaller files do not make a run large.
@@ -19,7 +20,7 @@ Listed = list[LandedFile] | Exception | None
 
 
 def listed(root: LandingFolder, feed: Feed, own: Books) -> Listed:
-    """The feed's files. What goes wrong is given back: one table's trouble is not the others'."""
+    """The feed's files, or the error that prevents it: the other tables land."""
     try:
         found = files.listed(root, feed, ledger.Versions(own, feed))
         return found or ([] if root.has(feed.path) else None)
@@ -27,19 +28,17 @@ def listed(root: LandingFolder, feed: Feed, own: Books) -> Listed:
         return error
 
 
-def of_landing_folder(
-    own: Books, feeds: Sequence[Feed]
-) -> tuple[list[tuple[Landed, ledger.Plan | None]], ledger.Ledger]:
-    """As `plan`, of the files that are in the landing folder now."""
+def of_landing_folder(own: Books, feeds: Sequence[Feed]) -> tuple[list[Landed], ledger.Ledger]:
+    """As `plan`, for the files in the landing folder."""
     root = storage.landing_folder()
     root.require()
     return plan(own, feeds, [listed(root, feed, own) for feed in feeds])
 
 
 def new_bytes(own: Books | None) -> int:
-    """About how many bytes of a local landing folder are new, before it is known what is a feed's.
+    """About how many bytes of a local landing folder are new, in folders of feeds and others.
 
-    Small files are not counted. 0 when a folder cannot be read: if it is a feed's, landing says so.
+    Small files do not count. 0 when a folder cannot be read: if it is a feed's, landing reports it.
     """
     known: set[tuple[str, int]] = set()
     if own:
@@ -55,48 +54,42 @@ def new_bytes(own: Books | None) -> int:
 
 def plan(
     own: Books, feeds: Sequence[Feed], found: Sequence[Listed]
-) -> tuple[list[tuple[Landed, ledger.Plan | None]], ledger.Ledger]:
-    """What is to be landed of each feed, in their order, and what the ledger says of the files."""
+) -> tuple[list[Landed], ledger.Ledger]:
+    """Each feed with its plan, if it has new files, and what the ledger has of the files."""
     pairs = list(zip(feeds, found, strict=True))
     there = {feed.name: each for feed, each in pairs if isinstance(each, list)}
     book = ledger.read(own, there, feeds)
     return [_plan(own, feed, each, book) for feed, each in pairs], book
 
 
-def _plan(
-    own: Books, feed: Feed, found: Listed, book: ledger.Ledger
-) -> tuple[Landed, ledger.Plan | None]:
+def _plan(own: Books, feed: Feed, found: Listed, book: ledger.Ledger) -> Landed:
     landed = Landed(feed)
     if isinstance(found, Exception):
-        # Imported late: Spark's own errors need its words for them.
+        # Imported late: only errors need it.
         from tidemark.spark import session
 
         landed.failure = session.readable(found)
-        return landed, None
+        return landed
     landed.has_folder = found is not None
     there = {file.path for file in found or []}
     missing = _missing(own, feed, there)
     if missing:
-        landed.failure = (
-            f"{len(missing)} files that were read before are not in the landing folder any more, "
-            f"such as {min(missing)}. AWS DMS deletes a table's files when the source truncates "
-            "it. Nothing was deleted here: put the files back, or set missing_files: ignore."
-        )
-        return landed, None
+        landed.failure = str(Why.FILES_MISSING(count=len(missing), first=min(missing)))
+        return landed
     lost = book.wanted(feed) - there
     if lost:
-        landed.note = f"not in the landing folder any more: {', '.join(sorted(lost))}"
-    planned = book.plan(feed, found or [])
-    if planned and feed.format == "dms":
-        planned = _without_left_over(planned, found or [], book.paths(feed))
-    return landed, planned
+        landed.notes.append(Why.WISH_WITHOUT_FILE(files=", ".join(sorted(lost))))
+    landed.plan = book.plan(feed, found or [])
+    if landed.plan and feed.format == "dms":
+        landed.plan = _with_left_over(landed.plan, found or [], book.paths(feed))
+    return landed
 
 
 def _missing(own: Books, feed: Feed, there: set[str]) -> set[str]:
     return ledger.landed_paths(own, feed) - there if feed.missing_files == "fail" else set()
 
 
-def _without_left_over(
+def _with_left_over(
     planned: ledger.Plan, found: Sequence[LandedFile], landed: Iterable[str]
 ) -> ledger.Plan:
     left_over = files.left_over(found, set(landed))

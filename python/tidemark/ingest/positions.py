@@ -1,39 +1,39 @@
-"""Positions that contradict time: the source's log, or the topic, began anew, and nobody said so.
+"""Positions that contradict time: the source's log or the topic began again without an epoch.
 
-A restored database's log goes back, and a new topic counts from 0: by position, what comes from
-there would be older than all that landed before, without a word.
+A restored database's log goes back, and a new topic counts from 0: by position, its changes would
+silently be older than all that landed before.
 """
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark.feeds import Feed
 from tidemark.ingest import full_loads, macros
-from tidemark.ingest.ledger import Plan
-from tidemark.ingest.problems import Reason
+from tidemark.ingest.load import Load
+from tidemark.ingest.reasons import Reason, Why
 
-# MySQL tells when a statement began, and the clocks of two servers differ.
+# MySQL writes when a statement began, and the clocks of two servers differ.
 _HOUR = "interval 1 hour"
 _HOUR_IN_MICROS = 3_600_000_000
 _IS_CHANGE = "_op in ('I', 'U', 'D') and not _is_initial and _sequence is not null"
 
 
-def refused(spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan) -> dict[str, str]:
-    """Why files of this load cannot be taken, by file, until someone confirms them.
+def refused(load: Load, events: DataFrame) -> dict[str, Reason]:
+    """The files of this load that are refused until someone confirms them, and why.
 
-    A change stands behind another of its key and epoch, and yet was made more than an hour before
-    it. Of two in one load, the file of the one that was made later is refused.
+    A change has a later position than another one of its key and epoch, but was made more than an
+    hour before it. Of two in one load, the file of the one that was made later is refused.
     """
+    feed = load.feed
     epoch_at = "_file_at" if feed.is_by_offset else "_changed_at"
     columns = [
         *full_loads.typed_key(feed),
         f"{macros.epoch_of(feed.epochs, epoch_at)} as _epoch",
         *["_sequence", "_changed_at", "_file"],
     ]
-    # A time that is only the file's does not say when the change was made.
-    is_asked = f"_reason is null and _skipped is null and _told_at is not null and {_IS_CHANGE}"
+    # The time of a file does not show when a change was made.
+    is_asked = f"_reason is null and _skipped is null and _source_at is not null and {_IS_CHANGE}"
     new = events.where(is_asked).selectExpr(*columns)
-    known = spark.table(feed.log).where(f"{plan.is_known} and {_IS_CHANGE}")
+    known = load.known.where(_IS_CHANGE)
     of_new = new.selectExpr(
         "min(_sequence) as first",
         "max(_sequence) as last",
@@ -46,7 +46,7 @@ def refused(spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan) -> d
     if of_new.epoch:
         known = known.where(f"{epoch_at} >= timestamp'{feed.epochs[of_new.epoch - 1]}'")
     # Only these can contradict a change of this load. Delta knows the bounds of both columns in
-    # each file: while positions and times go on together, it passes over nearly all of them.
+    # each file: while positions and times rise together, it skips nearly all files.
     suspects = known.where(
         (F.col("_sequence") >= of_new.first)
         & F.expr(f"_changed_at < timestamp_micros({of_new.newest}) - {_HOUR}")
@@ -61,18 +61,19 @@ def refused(spark: SparkSession, feed: Feed, events: DataFrame, plan: Plan) -> d
         story = story.unionByName(of_keys.withColumn("_is_known", F.lit(True)))
     elif of_new.newest - of_new.oldest <= _HOUR_IN_MICROS:
         return {}
-    return _contradictions(feed, story, plan)
+    return _contradictions(load, story)
 
 
-def _contradictions(feed: Feed, story: DataFrame, plan: Plan) -> dict[str, str]:
+def _contradictions(load: Load, story: DataFrame) -> dict[str, Reason]:
+    feed = load.feed
     key = [f"`{name}`" for name in feed.key]
-    # A connector that reads its log again may tell another time: the first counts. A record in
-    # Kafka stays as it is, so that another time at its offset is another record.
+    # A connector that reads its log again may write another time: the first counts. A record in
+    # Kafka never changes, so another time at its offset is another record.
     place = ["_epoch", *key, "_sequence", *(["_changed_at"] if feed.is_by_offset else [])]
     in_order = f"partition by _epoch, {', '.join(key)} order by _sequence, _at desc rows between"
     before = f"over ({in_order} unbounded preceding and 1 preceding)"
     behind = f"over ({in_order} 1 following and unbounded following)"
-    told = ", ', ', ".join(f"'{name} ', cast(`{name}` as string)" for name in feed.key)
+    texts = ", ', ', ".join(f"'{name} ', cast(`{name}` as string)" for name in feed.key)
     found = (
         story.groupBy(*place)
         .agg(
@@ -83,7 +84,7 @@ def _contradictions(feed: Feed, story: DataFrame, plan: Plan) -> dict[str, str]:
         .selectExpr(
             *[*key, "_epoch", "_sequence", "_at", "_is_known", "_files"],
             f"min(struct(_at as at, _sequence as position)) {behind} as _earlier",
-            # What stands in the log already was confirmed: what follows is not asked about it.
+            # What is in the log was confirmed: it does not make later changes wait.
             f"coalesce(_is_known and min(if(_is_known, _at, null)) {behind} < _at - {_HOUR}, false)"
             " as _is_settled",
         )
@@ -95,7 +96,7 @@ def _contradictions(feed: Feed, story: DataFrame, plan: Plan) -> dict[str, str]:
         .where("not _is_known")
         .selectExpr(
             "explode(_files) as _file",
-            f"concat({told}) as key",
+            f"concat({texts}) as key",
             "_sequence",
             f"case when _earlier.at < _at - {_HOUR} then struct("
             "_at as later, _sequence as position, _earlier.at as earlier, "
@@ -104,7 +105,7 @@ def _contradictions(feed: Feed, story: DataFrame, plan: Plan) -> dict[str, str]:
             "_later.at as later, _later.position as position, _at as earlier, "
             "_sequence as other) end as pair",
         )
-        .where(F.col("pair").isNotNull() & ~F.col("_file").isin(*plan.confirmed))
+        .where(F.col("pair").isNotNull() & ~F.col("_file").isin(*load.plan.confirmed))
         .groupBy("_file")
         .agg(F.expr("min_by(struct(key, pair), struct(_sequence, key)) as first"))
         .selectExpr(
@@ -115,14 +116,14 @@ def _contradictions(feed: Feed, story: DataFrame, plan: Plan) -> dict[str, str]:
         .collect()
     )
     return {
-        row["_file"]: Reason(
-            "its changes contradict their positions: a key, which is the value in "
-            f"tidemark.dead_letter, changed at {row['later']} at position {row['position']}, and "
-            f"at {row['earlier']} at the "
-            f"{'same' if row['other'] == row['position'] else 'later'} position {row['other']}: "
-            "did the source's log, or the topic, begin anew? Say since when in epochs, then "
-            f"tidemark replay; or tidemark confirm {row['_file']}",
+        row["_file"]: Why.POSITIONS_CONTRADICT(
             row["key"],
+            later=row["later"],
+            position=row["position"],
+            earlier=row["earlier"],
+            same_or_later="same" if row["other"] == row["position"] else "later",
+            other=row["other"],
+            file=row["_file"],
         )
         for row in found
     }

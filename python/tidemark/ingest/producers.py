@@ -1,7 +1,7 @@
 """Two producers in one folder: two AWS DMS tasks that write the changes of one table by turns.
 
-Each of their files reads well alone. But together they tell each change twice, and the order of
-one task says nothing of the other's.
+Each file is fine by itself. But together they have each change twice, and the order of one task's
+files does not order the other's.
 """
 
 import itertools
@@ -9,13 +9,15 @@ from collections.abc import Collection
 
 from pyspark.sql import DataFrame
 
+from tidemark.ingest.reasons import Reason, Why
 
-def refused(events: DataFrame, accepted: Collection[str]) -> dict[str, str]:
-    """Why change files of this load cannot be taken, by file, until someone confirms them.
 
-    A table's columns change now and then, and not back. Where, in the order of the files, columns
-    are there again after others had taken their place, two tasks write: all files wait from the
-    first of the others on, for nothing tells which of them are meant. Only what lands together is
+def refused(events: DataFrame, accepted: Collection[str]) -> dict[str, Reason]:
+    """The change files of this load that are refused until someone confirms them, and why.
+
+    A table's columns change now and then, and not back. If in the order of the files a set of
+    columns returns after another had replaced it, two tasks write. All files from the first other
+    set on wait, because nothing shows which of them are wanted. Only files that land together are
     compared, and only files whose columns have names. `accepted` are paths that someone confirmed,
     and of file versions that have landed.
     """
@@ -34,11 +36,8 @@ def refused(events: DataFrame, accepted: Collection[str]) -> dict[str, str]:
         return {}
     first = min(sets.index(sets[at]) for at in back) + 1
     return {
-        path: (
-            f"its columns take turns with those of {runs[at - 1][1][-1]} "
-            f"({_difference(sets[at], sets[at - 1])}): do two tasks of AWS DMS write into one "
-            "folder? Give each a folder of its own; if the source changed so: tidemark confirm "
-            f"{path}"
+        path: Why.COLUMNS_TAKE_TURNS(
+            other=runs[at - 1][1][-1], difference=_difference(sets[at], sets[at - 1]), file=path
         )
         for at in range(first, max(back) + 1)
         for path in runs[at][1]

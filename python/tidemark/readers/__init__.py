@@ -255,10 +255,8 @@ def _put_aside(
             stream.write_table(found.as_table(feed, path))
         # If the file has rows, its first part has some.
         if feed.is_full_extract and not has_rows and part[0] == 0:
-            if feed.extract_is == "file":
-                raise UnreadableFileError(NO_ROWS)
-            # The other parts of the extract may have rows.
-            stream.write_table(Records({"_skipped": ["empty part"]}, 1).as_table(feed, path))
+            # Whether the extract has rows is not known here: its other files may have some.
+            stream.write_table(Records({"_skipped": [NO_ROWS]}, 1).as_table(feed, path))
 
 
 @contextmanager

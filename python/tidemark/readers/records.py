@@ -14,8 +14,8 @@ from tidemark.errors import printable
 from tidemark.feeds import RESERVED, Feed
 
 NO_BYTES = "the file is empty (0 bytes)"
-# Users can confirm an empty extract.
-NO_ROWS = "the extract has no rows: it would delete every row of the table"
+# What `_skipped` says in the one row of an extract's file that has no rows.
+NO_ROWS = "no rows"
 
 # The number of records per batch.
 ROWS = 5_000

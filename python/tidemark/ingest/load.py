@@ -1,0 +1,40 @@
+"""One load of one table: what all its steps need."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.feeds import Feed
+from tidemark.ingest.ledger import Plan
+from tidemark.storage import LandingFolder
+
+
+@dataclass(frozen=True)
+class Load:
+    """A plan on its way into a table's change log.
+
+    `newest_known` is the time of the newest change that landed before.
+    """
+
+    spark: SparkSession
+    feed: Feed
+    root: LandingFolder
+    plan: Plan
+    run_id: str
+    newest_known: datetime | None = None
+
+    @property
+    def log(self) -> DataFrame:
+        """All rows of the table's change log."""
+        return self.spark.table(self.feed.log)
+
+    @property
+    def known(self) -> DataFrame:
+        """The rows of the log from loads that came to their end."""
+        return self.log.where(f"_load_id <= {self.plan.settled}")
+
+    @property
+    def unfinished(self) -> DataFrame:
+        """The rows of the log from later loads, whose runs died."""
+        return self.log.where(f"_load_id > {self.plan.settled}")

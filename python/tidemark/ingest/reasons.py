@@ -1,0 +1,112 @@
+"""Why files and records are refused, and what else landing reports: codes and their sentences.
+
+Code compares codes and never sentences. The readers' own sentences, for files that they cannot
+read and values that they cannot understand, are in `tidemark.readers`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tidemark import readers
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A code with its arguments; as text, the sentence that logs and messages may show.
+
+    `value` is for the dead letter only: keys of rows, which no log may show.
+    """
+
+    code: "Why"
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    value: str | None = None
+
+    def __str__(self) -> str:
+        return self.code.value.format(**self.arguments)
+
+
+class Why(Enum):
+    """The codes. A code's value is its sentence, with its arguments in braces."""
+
+    value: str
+
+    # A file, before anyone reads it.
+    VANISHED = readers.VANISHED
+    NO_BYTES = readers.NO_BYTES
+    MISNAMED = "the name {file} is not UTF-8: rename the file, and the next run takes it"
+    FOREIGN = "the name is none that format {format} writes"
+    NO_TIME_IN_NAME = "the path has no time like {time_in_name} (time_in_name)"
+    FILE_AHEAD = (
+        "its time {at:%Y-%m-%d %H:%M:%S} is more than {ahead} ahead (ahead); if it is right: "
+        "tidemark confirm {file}"
+    )
+    LEFT_OVER = (
+        "it is older than {newer}, which comes before it in a full load: left over from another "
+        "load? If it belongs to it: tidemark confirm {file}, or {folder} for all"
+    )
+
+    # A file, by its records and by those of other files.
+    BAD_RECORDS = "{bad} of its {records} records are bad, and the feed is strict"
+    OTHER_FILE_REFUSED = "{other} of the same extract was refused"
+    EMPTY_EXTRACT = "the extract has no rows: it would delete every row of the table"
+    EMPTY_FOLDER = (
+        "the extract has no rows: it would delete every row of the table; if it is right: "
+        "tidemark confirm {folder}"
+    )
+    REPEATED_KEYS = (
+        "{keys} keys stand in the extract more than once: tidemark.dead_letter names some as its "
+        "value"
+    )
+    LACKS_KEYS = (
+        "the extract lacks {gone} of the {keys} keys of {before} before it, which is more than "
+        "max_deleted_share {share:g}; if they are to be deleted: tidemark confirm {extract}"
+    )
+    POSITIONS_CONTRADICT = (
+        "its changes contradict their positions: a key, which is the value in "
+        "tidemark.dead_letter, changed at {later} at position {position}, and at {earlier} at the "
+        "{same_or_later} position {other}: did the source's log, or the topic, begin anew? Say "
+        "since when in epochs, then tidemark replay; or tidemark confirm {file}"
+    )
+    COLUMNS_TAKE_TURNS = (
+        "its columns take turns with those of {other} ({difference}): do two tasks of AWS DMS "
+        "write into one folder? Give each a folder of its own; if the source changed so: "
+        "tidemark confirm {file}"
+    )
+
+    # A record.
+    UNKNOWN_OPERATION = "unknown operation: one of {allowed} was expected"
+    KEY_IS_NULL = "key column is NULL"
+    SEQUENCE_IS_NULL = "sequence column is NULL"
+    NO_TIMESTAMP = "not a timestamp"
+    NOT_OF_TYPE = "not a {type}"
+    UNDECLARED_COLUMN = "names a column that is not declared"
+    FAILS_CHECK = "fails the check {check}"
+    RECORD_AHEAD = "changed more than {ahead} after it landed (ahead)"
+    TOO_LATE = "changed more than {lateness} before the newest change known (lateness)"
+
+    # A whole table, which lands nothing in this run.
+    TOO_MANY_BAD = (
+        "{bad} of {records} records are bad, which is more than max_rejected_share {share:g}: "
+        "nothing of them landed. Such as {some}"
+    )
+    FILES_MISSING = (
+        "{count} files that were read before are not in the landing folder any more, such as "
+        "{first}. AWS DMS deletes a table's files when the source truncates it. Nothing was "
+        "deleted here: put the files back, or set missing_files: ignore."
+    )
+    TO_BE_RETRACTED = (
+        "{file} is to be taken back, and its tables are to be derived without it: `tidemark run` "
+        "does both"
+    )
+
+    # Remarks.
+    WISH_WITHOUT_FILE = "not in the landing folder any more: {files}"
+    WRITTEN_AGAIN = (
+        "{file} was written again with the rows that it had, after changes. It counts as a copy "
+        "of the file; if it is a reload, run: tidemark confirm {file}"
+    )
+
+    def __call__(self, value: str | None = None, **arguments: object) -> Reason:
+        """The reason with these arguments."""
+        return Reason(self, arguments, value)

@@ -1,0 +1,30 @@
+"""The `tidemark` command, without Spark: its help, and what it refuses."""
+
+import pytest
+
+from tidemark import cli, query
+
+
+def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {name} " in shown for name in ("init", "run", "status", "sql", "thrift"))
+    assert cli.main(["run", "--help"]) == 0
+    assert "--verbose" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["rnu"], ["run", "--alll"], ["sql"], ["thrift", "go"]])
+def test_a_wrong_call_ends_with_2_and_the_usage(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith("Usage: tidemark")
+
+
+def test_a_statement_may_begin_with_a_comment(monkeypatch: pytest.MonkeyPatch) -> None:
+    statements: list[str] = []
+    monkeypatch.setattr(query, "print_rows", lambda sql, *_, **__: statements.append(sql))
+    assert cli.main(["sql", "-- a=1\nselect 1", "--format", "csv"]) == 0
+    assert statements == ["-- a=1\nselect 1"]
