@@ -11,7 +11,9 @@ with_next as (
     select
         *,
         -- Rows of the first extract count as effective since the dimension's first day.
-        greatest(to_date(known_at), to_date('{{ var("crm_first_day", "2022-07-01") }}')) as rec_eff_dt,
+        greatest(
+            to_date(known_at), to_date('{{ var("crm_first_day", "2022-07-01") }}')
+        ) as rec_eff_dt,
         lead(to_date(known_at)) over (
             partition by customer_id
             order by valid_from
