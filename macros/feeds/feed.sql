@@ -8,7 +8,7 @@
 
     {%- if not execute -%}
         {%- do return({
-            'key': [], 'sequence': [], 'is_placed': false, 'epochs': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false,
+            'key': [], 'sequence': [], 'is_placed': false, 'epochs': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false, 'table': {},
         }) -%}
     {%- endif -%}
 
@@ -68,7 +68,8 @@
         {%- endif -%}
     {%- endfor -%}
 
-    {%- if not included -%}
+    {#- Of a table that someone else writes, only the declared columns are read. -#}
+    {%- if not included and settings.format != 'table' -%}
         {%- for column in in_log.values() if column.name not in columns -%}
             {%- do columns.update({column.name: column.type}) -%}
             {%- if column.name not in excluded -%}{%- do kept.update({column.name: column.type}) -%}{%- endif -%}
@@ -89,8 +90,33 @@
         'kept': kept,
         'partial': tidemark._partial_rows(settings, columns, key + sequence, in_log),
         'has_generations': settings.format == 'dms' and sequence | length > 0,
+        'table': tidemark._table_settings(settings),
     }) -%}
 
+{%- endmacro -%}
+
+
+{#- The settings of a feed with format table; empty for the feeds that Tidemark lands. -#}
+{%- macro _table_settings(settings) -%}
+    {%- if settings.format != 'table' -%}{%- do return({}) -%}{%- endif -%}
+    {%- set known = [
+        'format', 'key', 'sequence', 'epochs', 'batch', 'changed_at', 'initial_when', 'delete_when', 'truncate_when',
+        'include_columns', 'exclude_columns', 'ignore_null_updates', 'changed_columns', 'unavailable_value',
+    ] -%}
+    {%- for name in settings if name not in known -%}
+        {%- do exceptions.raise_compiler_error(
+            "feed: the setting '" ~ name ~ "' is unknown for format: table. Use " ~ known | join(', ') ~ "."
+        ) -%}
+    {%- endfor -%}
+    {%- do return({
+        'batch': settings.get('batch'),
+        'changed_at': settings.get('changed_at'),
+        'operations': {
+            'T': settings.get('truncate_when'),
+            'D': settings.get('delete_when'),
+            'R': settings.get('initial_when'),
+        },
+    }) -%}
 {%- endmacro -%}
 
 

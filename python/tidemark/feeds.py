@@ -523,6 +523,17 @@ def feeds_of(sources: Iterable[Mapping[str, Any]]) -> list[Feed]:
     return sorted(found, key=lambda feed: feed.name)
 
 
+def is_table(node: Mapping[str, Any]) -> bool:
+    """Whether a dbt source is a table that someone else appends to: there is nothing to land.
+
+    The macro `changes_from_table` reads it and checks its settings.
+    """
+    own = (node.get("config") or {}).get("meta", {}).get("feed") or node["meta"].get("feed")
+    shared = (node.get("source_meta") or {}).get("feed")
+    told = [each for each in (own, shared) if isinstance(each, Mapping) and "format" in each]
+    return bool(told) and told[0]["format"] == "table"
+
+
 def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     """The feed that a dbt source table declares in `config.meta.feed`, or None without one.
 
@@ -533,6 +544,8 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     own = (node.get("config") or {}).get("meta", {}).get("feed") or node["meta"].get("feed")
     shared = (node.get("source_meta") or {}).get("feed")
     if not own and not shared:
+        return None
+    if is_table(node):
         return None
     source, table = node["source_name"], node["name"]
     problems: list[str] = []

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from tidemark import paths, targets
-from tidemark.feeds import Feed, feeds_of
+from tidemark.feeds import Feed, feeds_of, is_table
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 
@@ -48,6 +48,7 @@ class Node:
     parents: tuple[str, ...] = ()
     select: str = ""
     feed: str = ""
+    is_table: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ class Project:
             if node.select
             and name not in idle
             and (
-                (was := built.get(name)) is None
+                # Nobody tells when rows are appended to a table of somebody else.
+                name in self._of_tables
+                or (was := built.get(name)) is None
                 or was.fingerprint != node.fingerprint
                 or was.load_id < loads[name]
             )
@@ -94,6 +97,7 @@ class Project:
         """
         names = {name: node.feed for name, node in self.nodes.items() if node.feed}
         active = [name for name, feed in names.items() if feed in with_files]
+        active += [name for name, node in self.nodes.items() if node.is_table]
         needed = self._above(self.below(active))
         return self.below(names.keys() - {*active}) - needed
 
@@ -119,6 +123,11 @@ class Project:
             for name in self.nodes
             if (above := self._above([name]))
         }
+
+    @cached_property
+    def _of_tables(self) -> set[str]:
+        """The nodes that depend on tables that others append to."""
+        return self.below(name for name, node in self.nodes.items() if node.is_table)
 
     @cached_property
     def _children(self) -> dict[str, list[str]]:
@@ -162,8 +171,9 @@ def of(manifest: Any) -> Project:
         nodes[name] = Node(_fingerprint(name, own), known, select, feed)
     sources = [_as_declared(source) for source in manifest.sources.values()]
     declared = {feed.name for feed in feeds_of(sources)}
+    tables = {name for name in manifest.sources if is_table(manifest.sources[name].to_dict())}
     nodes = {
-        name: node if node.feed in declared else Node(node.fingerprint, node.parents, node.select)
+        name: node if node.feed in declared else replace(node, feed="", is_table=name in tables)
         for name, node in nodes.items()
     }
     return Project(sources, nodes)

@@ -13,7 +13,7 @@ from tidemark.ingest import books
 from tidemark.ingest.load import Load
 from tidemark.spark import session
 
-# The columns that landing adds to the source's; see docs/architecture.md. They are the first,
+# The columns that landing adds to the source's; see docs/log.md. They are the first,
 # because builds skip files by Delta's statistics, which are of a table's first 32 columns only.
 COLUMNS = {
     "_load_id": "bigint",

@@ -23,7 +23,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MODELS = {
     "staging": (
         "stg",
-        "{{{{ tidemark.typed_changes(\n"
+        "{{{{ tidemark.{reads}(\n"
         "    source('{source}', '{table}'),\n"
         "    tidemark.feed('{source}', '{table}'),\n"
         ") }}}}\n",
@@ -297,7 +297,7 @@ def write(project: Path, new: NewTable) -> list[Path]:
 
     Never overwrites. Raises ConfigError if the table or a file already exists.
     """
-    models = _models(project, new.source, new.table, new.feed["key"])
+    models = _models(project, new.source, new.table, new.feed)
     _refuse_existing(project, models)
     name = f"{new.source}.{new.table}"
     for table in declared(project):
@@ -326,7 +326,7 @@ def write_models(project: Path, names: Iterable[str]) -> list[Path]:
                 "tidemark discover. For one table: tidemark add SOURCE.TABLE --key COLUMN"
             )
         for table in tables:
-            own = _models(project, table.source, table.table, table.feed.get("key"))
+            own = _models(project, table.source, table.table, table.feed)
             if name == table.name:
                 _refuse_existing(project, own)
                 _refuse_switched_off(project, table)
@@ -355,8 +355,10 @@ def split_columns(text: str) -> list[str]:
     return [entry.strip() for entry in re.split(r",(?![^(]*\))", text)]
 
 
-def _models(project: Path, source: str, table: str, key: Any) -> dict[Path, str]:
-    names = {"source": source, "table": table, "key": repr(_as_list(key))}
+def _models(project: Path, source: str, table: str, feed: Mapping[str, Any]) -> dict[Path, str]:
+    reads = "changes_from_table" if feed.get("format") == "table" else "typed_changes"
+    names = {"source": source, "table": table, "reads": reads}
+    names["key"] = repr(_as_list(feed.get("key")))
     return {
         project / "models" / layer / source / f"{prefix}_{source}__{table}.sql": body.format(
             **names

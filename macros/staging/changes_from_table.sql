@@ -1,0 +1,152 @@
+{#
+    Read a table that someone else appends to as typed change events, in the shape that
+    `typed_changes` gives. Its feed has the format `table`.
+
+    The batch numbers the loads. Tables derived from the changes remember the newest batch that
+    they have applied, and read only later ones. So a batch must be complete when its first row
+    is visible, and batches must grow.
+#}
+{%- macro changes_from_table(relation, feed) -%}
+    {%- if not execute -%}{%- do return('select 1') -%}{%- endif -%}
+    {%- set table = feed.table -%}
+    {%- if not table -%}
+        {%- do exceptions.raise_compiler_error(
+            "changes_from_table: the feed of " ~ relation ~ " does not have format: table. "
+            ~ "For a change log that Tidemark lands, use typed_changes."
+        ) -%}
+    {%- endif -%}
+    {%- for name in ('sequence', 'batch') if not (feed.sequence if name == 'sequence' else table.batch) -%}
+        {%- do exceptions.raise_compiler_error(
+            "changes_from_table: the feed of " ~ relation ~ " has no " ~ name ~ ". " ~ (
+                "Name the column or columns that order the changes of a key."
+                if name == 'sequence' else
+                "Name the column that grows with every batch appended to the table: a number or a timestamp."
+            )
+        ) -%}
+    {%- endfor -%}
+    {%- set types = {} -%}
+    {%- for column in adapter.get_columns_in_relation(relation) -%}
+        {%- do types.update({column.name | lower: column.dtype | lower}) -%}
+    {%- endfor -%}
+    {%- for name in feed.columns.keys() | list + [table.batch, table.changed_at] if name and name | lower not in types -%}
+        {%- do exceptions.raise_compiler_error(
+            "changes_from_table: " ~ relation ~ " has no column " ~ name ~ ". It has "
+            ~ types.keys() | join(', ') ~ "."
+        ) -%}
+    {%- endfor -%}
+    {%- set batch_is_time = types[table.batch | lower].startswith('timestamp') -%}
+    {%- set whole = feed.key + feed.sequence -%}
+
+    with
+
+    told as (
+
+        select
+            *,
+            coalesce(
+                {% if batch_is_time %}unix_micros(cast(`{{ table.batch }}` as timestamp)){% else %}cast(`{{ table.batch }}` as bigint){% endif %},
+                raise_error('{{ relation | replace("`", "") }} has a row without a batch: its column {{ table.batch }} is NULL.')
+            ) as _load_id,
+            {%- if batch_is_time %}
+            cast(`{{ table.batch }}` as timestamp) as _landed_at,
+            {%- else %}
+            cast({{ '`' ~ table.changed_at ~ '`' if table.changed_at else 'null' }} as timestamp) as _landed_at,
+            {%- endif %}
+            case
+                {%- for operation, condition in table.operations.items() if condition %}
+                when {{ condition }} then '{{ operation }}'
+                {%- endfor %}
+                else 'U'
+            end as _op
+
+        from {{ relation }}
+
+    ),
+
+    typed as (
+
+        select
+            _op,
+            _op in ('D', 'T') as _is_delete,
+            {%- for name, type in feed.columns.items() %}
+            {{ tidemark._cast_or_fail(name, type, types[name | lower]) }} as `{{ name }}`,
+            {%- endfor %}
+            {{ 'cast(`' ~ table.changed_at ~ '` as timestamp)' if table.changed_at else '_landed_at' }} as _changed_at,
+            _load_id,
+            _landed_at
+
+        from told
+
+    )
+
+    select
+        {%- for name, type in feed.columns.items() %}
+        {%- if name in whole %}
+        `{{ name }}`,
+        {%- elif name in feed.partial %}
+        if(_is_delete or (_op = 'U' and ({{ feed.partial[name] }})), null, `{{ name }}`) as `{{ name }}`,
+        {%- else %}
+        if(_is_delete, null, `{{ name }}`) as `{{ name }}`,
+        {%- endif %}
+        {%- endfor %}
+        {%- if feed.partial %}
+        if(
+            _op = 'U',
+            array_compact(array(
+                {%- for name, left_out in feed.partial.items() %}
+                if({{ left_out }}, '{{ name }}', null)
+                {%- if not loop.last %},{% endif %}
+                {%- endfor %}
+            )),
+            cast(array() as array<string>)
+        ) as _left_out,
+        {%- endif %}
+        _op,
+        _is_delete,
+        _changed_at,
+        named_struct(
+            'phase', if(_op = 'R', 0, 1){% if feed.epochs %} + if(_op = 'R', 0, 2 * {{ tidemark.epoch_of(feed.epochs, '_changed_at') }}){% endif %},
+            'sequence', if(
+                _op = 'R',
+                null,
+                {%- if feed.sequence | length == 1 %}
+                `{{ feed.sequence[0] }}`
+                {%- else %}
+                named_struct(
+                    {%- for name in feed.sequence %}
+                    '{{ name }}', `{{ name }}`
+                    {%- if not loop.last %},{% endif %}
+                    {%- endfor %}
+                )
+                {%- endif %}
+            ),
+            'file_at', _landed_at,
+            'file', '',
+            'position', cast(0 as bigint),
+            'load_id', _load_id
+        ) as _order,
+        _load_id,
+        _landed_at
+
+    from typed
+{%- endmacro -%}
+
+
+{#- A value that does not fit its declared type is an error, never NULL. -#}
+{%- macro _cast_or_fail(name, type, from) -%}
+    {%- if from == type -%}
+        `{{ name }}`
+    {%- else -%}
+        coalesce(
+            {% if from == 'string' %}{{ tidemark.cast_text('`' ~ name ~ '`', type) }}{% else %}try_cast(`{{ name }}` as {{ type }}){% endif %},
+            if(
+                `{{ name }}` is null,
+                null,
+                raise_error(concat(
+                    'the column {{ name }} has the value ', cast(`{{ name }}` as string),
+                    ', which does not fit its data_type {{ type }}: correct the type in the YAML.'
+                ))
+            )
+        )
+    {%- endif -%}
+{%- endmacro -%}
