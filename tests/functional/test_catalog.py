@@ -171,7 +171,7 @@ def test_dbt_build_registers_at_its_end(
     # dbt has its result, and the failure is a line of it.
     assert result.exception is None
     failed = [each for each in result.result.results if each.status == "error"]
-    assert [each.node.name for each in failed] == ["tidemark-on-run-end-0"]
+    assert [each.node.name for each in failed] == ["showcase-on-run-end-0"]
     assert "the credentials have expired: get new ones" in failed[0].message
     assert entry(aws, "cat_marts", "dim_sales")
 
