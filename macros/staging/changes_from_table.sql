@@ -35,72 +35,50 @@
         ) -%}
     {%- endfor -%}
     {%- set batch_is_time = types[table.batch | lower].startswith('timestamp') -%}
-    {%- set whole = feed.key + feed.sequence -%}
+    {%- set typed = {} -%}
+    {%- for name, type in feed.columns.items() -%}
+        {%- do typed.update({name: tidemark._cast_or_fail(name, type, types[name | lower])}) -%}
+    {%- endfor -%}
+    {%- set changed_at = 'cast(`' ~ table.changed_at ~ '` as timestamp)' if table.changed_at else none -%}
+    {%- set batch_at = 'cast(`' ~ table.batch ~ '` as timestamp)' if batch_is_time else none %}
 
     with
 
     told as (
 
         select
-            *,
-            coalesce(
-                {% if batch_is_time %}unix_micros(cast(`{{ table.batch }}` as timestamp)){% else %}cast(`{{ table.batch }}` as bigint){% endif %},
-                raise_error('{{ relation | replace("`", "") }} has a row without a batch: its column {{ table.batch }} is NULL.')
-            ) as _load_id,
-            {%- if batch_is_time %}
-            cast(`{{ table.batch }}` as timestamp) as _landed_at,
-            {%- else %}
-            cast({{ '`' ~ table.changed_at ~ '`' if table.changed_at else 'null' }} as timestamp) as _landed_at,
-            {%- endif %}
+            {%- for name in feed.columns %}
+            `{{ name }}`,
+            {%- endfor %}
             case
                 {%- for operation, condition in table.operations.items() if condition %}
                 when {{ condition }} then '{{ operation }}'
                 {%- endfor %}
                 else 'U'
-            end as _op
+            end as _op,
+            coalesce(
+                {{ 'unix_micros(' ~ batch_at ~ ')' if batch_is_time else 'cast(`' ~ table.batch ~ '` as bigint)' }},
+                raise_error('{{ relation | replace("`", "") }} has a row without a batch: its column {{ table.batch }} is NULL.')
+            ) as _load_id,
+            {{ changed_at or batch_at or 'cast(null as timestamp)' }} as _changed_at,
+            {{ batch_at or changed_at or 'cast(null as timestamp)' }} as _landed_at
 
         from {{ relation }}
 
     ),
 
-    typed as (
+    operations as (
 
         select
-            _op,
-            _op in ('D', 'T') as _is_delete,
-            {%- for name, type in feed.columns.items() %}
-            {{ tidemark._cast_or_fail(name, type, types[name | lower]) }} as `{{ name }}`,
-            {%- endfor %}
-            {{ 'cast(`' ~ table.changed_at ~ '` as timestamp)' if table.changed_at else '_landed_at' }} as _changed_at,
-            _load_id,
-            _landed_at
+            *,
+            _op in ('D', 'T') as _is_delete
 
         from told
 
     )
 
     select
-        {%- for name, type in feed.columns.items() %}
-        {%- if name in whole %}
-        `{{ name }}`,
-        {%- elif name in feed.partial %}
-        if(_is_delete or (_op = 'U' and ({{ feed.partial[name] }})), null, `{{ name }}`) as `{{ name }}`,
-        {%- else %}
-        if(_is_delete, null, `{{ name }}`) as `{{ name }}`,
-        {%- endif %}
-        {%- endfor %}
-        {%- if feed.partial %}
-        if(
-            _op = 'U',
-            array_compact(array(
-                {%- for name, left_out in feed.partial.items() %}
-                if({{ left_out }}, '{{ name }}', null)
-                {%- if not loop.last %},{% endif %}
-                {%- endfor %}
-            )),
-            cast(array() as array<string>)
-        ) as _left_out,
-        {%- endif %}
+        {{- tidemark.event_columns(feed, typed) | indent(4) }}
         _op,
         _is_delete,
         _changed_at,
@@ -110,11 +88,11 @@
                 _op = 'R',
                 null,
                 {%- if feed.sequence | length == 1 %}
-                `{{ feed.sequence[0] }}`
+                {{ typed[feed.sequence[0]] }}
                 {%- else %}
                 named_struct(
                     {%- for name in feed.sequence %}
-                    '{{ name }}', `{{ name }}`
+                    '{{ name }}', {{ typed[name] }}
                     {%- if not loop.last %},{% endif %}
                     {%- endfor %}
                 )
@@ -128,7 +106,7 @@
         _load_id,
         _landed_at
 
-    from typed
+    from operations
 {%- endmacro -%}
 
 

@@ -9,32 +9,12 @@
 #}
 {%- macro typed_changes(log, feed) -%}
     {%- set has_reloads = feed.has_generations and tidemark.log_has_reloads(log) -%}
+    {%- set typed = {} -%}
+    {%- for name, type in feed.columns.items() -%}
+        {%- do typed.update({name: tidemark._typed(name, type)}) -%}
+    {%- endfor -%}
     select
-        {%- for name, type in feed.columns.items() %}
-        {%- if name in feed.key or name in feed.sequence %}
-        {{ tidemark._typed(name, type) }} as `{{ name }}`,
-        {%- elif name in feed.partial %}
-        if(
-            _is_delete or (_op = 'U' and ({{ feed.partial[name] }})),
-            null,
-            {{ tidemark._typed(name, type) }}
-        ) as `{{ name }}`,
-        {%- else %}
-        if(_is_delete, null, {{ tidemark._typed(name, type) }}) as `{{ name }}`,
-        {%- endif %}
-        {%- endfor %}
-        {%- if feed.partial %}
-        if(
-            _op = 'U',
-            array_compact(array(
-                {%- for name, left_out in feed.partial.items() %}
-                if({{ left_out }}, '{{ name }}', null)
-                {%- if not loop.last %},{% endif %}
-                {%- endfor %}
-            )),
-            cast(array() as array<string>)
-        ) as _left_out,
-        {%- endif %}
+        {{- tidemark.event_columns(feed, typed) | indent(4) }}
         _op,
         _is_delete,
         _changed_at,

@@ -108,6 +108,38 @@ def test_what_does_not_fit_is_an_error_and_writes_nothing(bronze: Project) -> No
     assert bronze.rows("current.cur_bronze__orders where id = 9", ["name"]) == [("nine",)]
 
 
+def test_what_is_not_read_need_not_fit(bronze: Project) -> None:
+    partial = DECLARED.replace(
+        "sequence: seq", "sequence: seq\n              unavailable_value: '?'"
+    )
+    bronze.write(
+        "models/staging/bronze/_bronze__sources.yml", partial.replace("orders", "partial_orders")
+    )
+    bronze.spark.sql("create table bronze.partial_orders like bronze.orders using delta")
+    # Such names are Tidemark's in a log; in this table they are somebody else's.
+    bronze.spark.sql("alter table bronze.partial_orders add columns (_op string, _load_id string)")
+    bronze.spark.sql(
+        "insert into bronze.partial_orders select v.*, 'x', 'y', 'z' from values "
+        "('i', 1, 'one', '1.00', 1, timestamp'2024-01-01', timestamp'2024-02-01'), "
+        "('i', 2, 'two', '2.00', 2, timestamp'2024-01-02', timestamp'2024-02-01'), "
+        "('u', 1, 'uno', '?', 3, timestamp'2024-01-03', timestamp'2024-02-01'), "
+        "('d', 2, '-', 'none', 4, timestamp'2024-01-04', timestamp'2024-02-01') as v"
+    )
+    (bronze.folder / "models/current/bronze/cur_bronze__orders.sql").unlink()
+    (bronze.folder / "models/history/bronze/hist_bronze__orders.sql").unlink()
+    (bronze.folder / "models/staging/bronze/stg_bronze__orders.sql").unlink()
+    add.write_models(bronze.folder, ["bronze"])
+    bronze.build()
+    columns = ["id", "name", "cast(amount as string)"]
+    assert bronze.rows("current.cur_bronze__partial_orders", columns) == [(1, "uno", "1.00")]
+    history = "history.hist_bronze__partial_orders"
+    assert bronze.rows(history, columns, "1, 2") == [
+        (1, "one", "1.00"),
+        (1, "uno", "1.00"),
+        (2, "two", "2.00"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("instead", "said"),
     [
