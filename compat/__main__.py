@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 
+from tidemark.dbt_plugin import packages
 from tidemark.errors import ConfigError, SetupError, TidemarkError
 
 REPO = Path(__file__).parent.parent
@@ -78,8 +79,8 @@ def missing_tests(project_dir: Path) -> list[str]:
 
 def _local(project_dir: Path) -> dict[str, Path]:
     """The packages of packages.yml that are folders, by their names."""
-    packages = yaml.safe_load((project_dir / "packages.yml").read_text())["packages"]
-    folders = [project_dir / each["local"] for each in packages if "local" in each]
+    named = yaml.safe_load((project_dir / "packages.yml").read_text())["packages"]
+    folders = [project_dir / each["local"] for each in named if "local" in each]
     return {
         yaml.safe_load((folder / "dbt_project.yml").read_text())["name"]: folder
         for folder in folders
@@ -117,19 +118,10 @@ def _hub_problem() -> str | None:
 
 def _install_from_hub(project_dir: Path) -> str | None:
     """Run `dbt deps`; why it failed, or None. After a failure `dbt_packages` may be gone."""
-    from dbt.cli.main import dbtRunner
-
-    # dbt changes the working folder, and prints a stack trace of every try.
-    here = Path.cwd()
     try:
-        result = dbtRunner().invoke(
-            ["--log-level", "none", "deps", "--project-dir", str(project_dir)]
-        )
-    finally:
-        os.chdir(here)
-    if not result.success:
-        reason = " ".join(str(result.exception).split())
-        return f"the dbt package hub answers, but `dbt deps` fails ({reason[:200]})"
+        packages.install(project_dir)
+    except SetupError as error:
+        return f"the dbt package hub answers, but {str(error)[:200]}"
     return None if installed(project_dir) == "hub" else f"the hub brings no {PACKAGE}"
 
 

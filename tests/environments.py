@@ -57,12 +57,11 @@ def without_tidemark(folder: Path) -> Environment:
     # A line of a .pth file is searched for modules; .pth files that lie there, such as the one by
     # which this repository is installed, are not read.
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    for program in ("dbt",):
-        script = folder / "bin" / program
-        script.write_text(
-            f"#!{folder}/bin/python\nimport sys\nfrom dbt.cli.main import cli\nsys.exit(cli())\n"
-        )
-        script.chmod(0o755)
+    dbt = folder / "bin" / "dbt"
+    dbt.write_text(
+        f"#!{folder}/bin/python\nimport sys\nfrom dbt.cli.main import cli\nsys.exit(cli())\n"
+    )
+    dbt.chmod(0o755)
     return Environment(folder)
 
 

@@ -381,9 +381,7 @@ def _add(names: tuple[str, ...], **settings: str | None) -> None:
     if given:
         print("Check the types and write the descriptions in the YAML, then: tidemark run")
     else:
-        print(
-            "Next: tidemark run" if written else "Every table that is not switched off has models."
-        )
+        print("Next: tidemark run" if written else "Every enabled table has models.")
 
 
 @_tidemark.command("demo")

@@ -528,10 +528,15 @@ def is_table(node: Mapping[str, Any]) -> bool:
 
     The macro `changes_from_table` reads it and checks its settings.
     """
+    told = [each for each in _declared(node) if isinstance(each, Mapping) and "format" in each]
+    return bool(told) and told[-1]["format"] == "table"
+
+
+def _declared(node: Mapping[str, Any]) -> list[Any]:
+    """What the source as a whole says of its feeds, and what the table says; the last one wins."""
     own = (node.get("config") or {}).get("meta", {}).get("feed") or node["meta"].get("feed")
     shared = (node.get("source_meta") or {}).get("feed")
-    told = [each for each in (own, shared) if isinstance(each, Mapping) and "format" in each]
-    return bool(told) and told[0]["format"] == "table"
+    return [each for each in (shared, own) if each]
 
 
 def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
@@ -541,16 +546,13 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     defaults for its tables; null is the default again. Raises ConfigError, naming the YAML file
     and every problem.
     """
-    own = (node.get("config") or {}).get("meta", {}).get("feed") or node["meta"].get("feed")
-    shared = (node.get("source_meta") or {}).get("feed")
-    if not own and not shared:
-        return None
-    if is_table(node):
+    declared = _declared(node)
+    if not declared or is_table(node):
         return None
     source, table = node["source_name"], node["name"]
     problems: list[str] = []
     settings: dict[Any, Any] = {}
-    for told in (shared or {}, own or {}):
+    for told in declared:
         if isinstance(told, Mapping):
             settings |= told
         else:

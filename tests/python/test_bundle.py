@@ -38,7 +38,11 @@ def test_all_that_dbt_reads_is_in_the_zip(tmp_path: Path, monkeypatch: pytest.Mo
         found = set(archive.namelist())
     assert found == {*IN, "dbt_project.yml", "dbt_packages/own/macros/m.sql"}
     with zipfile.ZipFile(tmp_path / "app" / "tidemark.zip") as archive:
-        assert {"tidemark/ingest/landing.py", "dbt_tidemark.py"} <= set(archive.namelist())
+        packed = set(archive.namelist())
+    macro = "tidemark/dbt_package/macros/staging/cast_text.sql"
+    assert {"tidemark/ingest/landing.py", "dbt_tidemark.py", macro} <= packed
+    for_people = ("tidemark/scaffold/examples/", "tidemark/scaffold/template/")
+    assert not [name for name in packed if name.startswith(for_people)]
 
 
 @pytest.fixture

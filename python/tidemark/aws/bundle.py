@@ -17,6 +17,10 @@ from tidemark import paths
 from tidemark.aws import transfer
 from tidemark.errors import ConfigError, printable
 
+_PACKAGE = Path(tidemark.__file__).parent
+# What `tidemark init` copies; a job creates no projects.
+_NOT_FOR_JOBS = (_PACKAGE / "scaffold" / "examples", _PACKAGE / "scaffold" / "template")
+
 # The project files that dbt and landing read. The bundle contains no other files.
 _PROJECT = (
     *("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml", "selectors.yml"),
@@ -61,7 +65,7 @@ def make(place: str) -> list[str]:
 
 
 def _written(folder: Path) -> list[Path]:
-    package, project = Path(tidemark.__file__).parent, paths.project_dir()
+    project = paths.project_dir()
     settings = yaml.safe_load((project / "dbt_project.yml").read_text())
     own = {
         name: kind
@@ -70,8 +74,8 @@ def _written(folder: Path) -> list[Path]:
     }
     of_tests = [name for name, kind in own.items() if kind == "test"]
     _zip(folder / "project.zip", project, [*_PROJECT, *own], of_tests)
-    _zip(folder / "tidemark.zip", package.parent, ["tidemark", "dbt_tidemark.py"])
-    shutil.copy(package.parent / "tidemark_job.py", folder)
+    _zip(folder / "tidemark.zip", _PACKAGE.parent, ["tidemark", "dbt_tidemark.py"])
+    shutil.copy(_PACKAGE.parent / "tidemark_job.py", folder)
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in sorted(modules())))
     order = ("tidemark_job.py", "tidemark.zip", "requirements.txt", "project.zip")
     return [folder / name for name in order]
@@ -98,12 +102,14 @@ def _zip(file: Path, root: Path, names: Sequence[str], of_tests: Collection[str]
 def _files(root: Path, top: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
     """The files at or below a path. Raises ConfigError if a link leads out of the project."""
     # Tidemark's own package contains links in its repository.
-    if top.is_symlink() and not top.is_relative_to(Path(tidemark.__file__).parent):
+    if top.is_symlink() and not top.is_relative_to(_PACKAGE):
         _require_inside(root, top)
     if top.is_file():
         yield top
     # A link to a parent folder would never end.
     elif top.is_dir() and top.name != "__pycache__" and top.resolve() not in above:
+        if top in _NOT_FOR_JOBS:
+            return
         for each in sorted(top.iterdir()):
             yield from _files(root, each, [*above, top.resolve()])
 

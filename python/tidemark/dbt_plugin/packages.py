@@ -25,7 +25,8 @@ def install(project: Path) -> None:
     """
     from dbt.cli.main import dbtRunner
 
-    link(project)
+    if uses_link(project):
+        _link(project)
     # dbt changes the working directory, and prints a stack trace for each attempt.
     here = Path.cwd()
     try:
@@ -46,7 +47,7 @@ def ensure(project: Path) -> None:
         return
     settings = yaml.safe_load((project / "dbt_project.yml").read_text()) or {}
     installed = project / settings.get("packages-install-path", "dbt_packages")
-    link(project)
+    _link(project)
     if not (installed / "tidemark" / "dbt_project.yml").exists():
         print("Installing the dbt packages")
         install(project)
@@ -62,10 +63,10 @@ def uses_link(project: Path) -> bool:
     )
 
 
-def link(project: Path) -> None:
+def _link(project: Path) -> None:
     """Create the link, or update it to the installed Tidemark."""
     place = project / LINK
-    if not uses_link(project) or (place.is_symlink() and place.resolve() == PACKAGE.resolve()):
+    if place.is_symlink() and place.resolve() == PACKAGE.resolve():
         return
     if place.exists() and not place.is_symlink():
         raise ConfigError(

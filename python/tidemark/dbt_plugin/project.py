@@ -159,24 +159,19 @@ def of(manifest: Any) -> Project:
             told = [node.checksum.checksum, node.alias, node.schema, node.config.to_dict(), columns]
             parts = [everywhere, told, sorted(tests.get(name, [])), macros.of(node)]
             own[name] = (_digest(parts), list(getattr(node.depends_on, "nodes", [])))
+    sources = {name: _as_declared(source) for name, source in manifest.sources.items()}
+    declared = {feed.name for feed in feeds_of(sources.values())}
     nodes = {}
     for name, (_, parents) in own.items():
-        feed, select = "", ""
-        if name in manifest.sources:
-            source = manifest.sources[name]
-            feed = f"{source.source_name}.{source.name}"
-        else:
-            select = ".".join(manifest.nodes[name].fqn)
         known = tuple(sorted(parent for parent in parents if parent in own))
-        nodes[name] = Node(_fingerprint(name, own), known, select, feed)
-    sources = [_as_declared(source) for source in manifest.sources.values()]
-    declared = {feed.name for feed in feeds_of(sources)}
-    tables = {name for name in manifest.sources if is_table(manifest.sources[name].to_dict())}
-    nodes = {
-        name: node if node.feed in declared else replace(node, feed="", is_table=name in tables)
-        for name, node in nodes.items()
-    }
-    return Project(sources, nodes)
+        node = Node(_fingerprint(name, own), known)
+        if name in sources:
+            feed = f"{sources[name]['source_name']}.{sources[name]['name']}"
+            feed = feed if feed in declared else ""
+            nodes[name] = replace(node, feed=feed, is_table=is_table(sources[name]))
+        else:
+            nodes[name] = replace(node, select=".".join(manifest.nodes[name].fqn))
+    return Project([*sources.values()], nodes)
 
 
 def cached() -> Project | None:

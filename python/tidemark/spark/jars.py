@@ -65,20 +65,25 @@ def installed_jars(locks: Iterable[Path] | None = None) -> list[Path]:
 
     Uses no network and checks no checksums. Raises SetupError if a jar is missing.
     """
-    files = [paths.jar_dir() / jar.file_name for jar in locked_jars(locks or session_locks())]
-    missing = [file.name for file in files if not file.exists()]
-    if missing:
+    locks = list(locks or session_locks())
+    if missing := _missing(locks):
+        names = ", ".join(jar.file_name for jar in missing)
         raise SetupError(
-            f"The jar cache {paths.jar_dir()} lacks {', '.join(missing)}. "
+            f"The jar cache {paths.jar_dir()} lacks {names}. "
             "Run `tidemark run`, which fetches them."
         )
-    return files
+    return [paths.jar_dir() / jar.file_name for jar in locked_jars(locks)]
+
+
+def _missing(locks: Iterable[Path]) -> list[Jar]:
+    """The jars in the lock files that the cache lacks."""
+    return [jar for jar in locked_jars(locks) if not (paths.jar_dir() / jar.file_name).exists()]
 
 
 def prepare() -> None:
     """Fetch the session's jars if any are missing, such as in the first run on a machine."""
     locks = session_locks()
-    if any(not (paths.jar_dir() / jar.file_name).exists() for jar in locked_jars(locks)):
+    if _missing(locks):
         from tidemark.spark import class_archive
 
         install(locks)
@@ -124,7 +129,7 @@ def install(locks: Iterable[Path] | None = None) -> list[Path]:
     java_command = require_java()
     cache = paths.jar_dir()
     locks = list(locks or session_locks())
-    missing = [jar for jar in locked_jars(locks) if not (cache / jar.file_name).exists()]
+    missing = _missing(locks)
     if not missing:
         return installed_jars(locks)
     print(f"Fetching {len(missing)} jars into {cache}", file=sys.stderr)
