@@ -14,7 +14,7 @@ import yaml
 from tabulate import tabulate
 
 from tidemark.errors import ConfigError, printable
-from tidemark.scaffold import discover
+from tidemark.scaffold import discover, edits
 from tidemark.scaffold.discover import task_tables
 from tidemark.scaffold.discover.dms_task import Task
 
@@ -450,7 +450,7 @@ def _entry(table: NewTable) -> str:
             for name, data_type in table.columns.items()
         ],
     }
-    text = _yaml([entry])
+    text = edits.dump([entry])
     if table.todo:
         todo = [*table.todo[:-1], f"{table.todo[-1]}, then remove enabled: false"]
         comment = "".join(_comment(f"TODO: {each}", 4) for each in todo)
@@ -469,14 +469,3 @@ def _comment(text: str, indent: int) -> str:
 
 def _tables(text: str) -> list[dict[str, Any]]:
     return list(yaml.load(text, _Loader)["sources"][-1]["tables"])
-
-
-class _Dumper(yaml.SafeDumper):
-    """Indents lists below their name, as everywhere in the project."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)
-
-
-def _yaml(value: Any) -> str:
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)

@@ -4,14 +4,14 @@ import difflib
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from tidemark.dbt_plugin import packages
 from tidemark.errors import ConfigError
+from tidemark.scaffold import edits
 
 _TEMPLATE = Path(__file__).parent / "template"
 _EXAMPLES = Path(__file__).parent / "examples"
@@ -148,7 +148,7 @@ def changes_into(project: Path) -> dict[Path, tuple[str, str]]:
         before = place.read_text() if place.exists() else ""
         try:
             after = change(before)
-        except (yaml.YAMLError, _NoPlaceError) as error:
+        except (yaml.YAMLError, edits.NoPlaceError) as error:
             raise ConfigError(f"{place} could not be changed: {error}") from error
         if after != before:
             found[place] = (before, after)
@@ -200,14 +200,14 @@ def _with_package(text: str) -> str:
     entries = (yaml.safe_load(text) or {}).get("packages") or []
     if any(each.get("local") == packages.LINK for each in entries):
         return text
-    return _added(text, ["packages"], [{"local": packages.LINK}])
+    return edits.added(text, ["packages"], [{"local": packages.LINK}])
 
 
 def _with_ignored(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     wanted = ["/.tidemark/", f"/{packages.LINK}", "/landing/"]
     missing = [f"{line}\n" for line in wanted if line not in lines]
-    return (text and _ended(text)) + "".join(missing) if missing else text
+    return (text and edits.ended(text)) + "".join(missing) if missing else text
 
 
 def _with_settings(text: str) -> str:
@@ -218,99 +218,29 @@ def _with_settings(text: str) -> str:
     orders = content.get("dispatch") or []
     at = next((i for i, each in enumerate(orders) if each["macro_namespace"] == "dbt"), None)
     if at is None:
-        text = _added(text, ["dispatch"], ours["dispatch"])
+        text = edits.added(text, ["dispatch"], ours["dispatch"])
     elif "tidemark" not in (order := orders[at]["search_order"]):
         before = order.index("dbt") if "dbt" in order else 0
-        text = _listed(text, ["dispatch", at, "search_order"], "tidemark", before)
+        text = edits.listed(text, ["dispatch", at, "search_order"], "tidemark", before)
     for hook in ("on-run-start", "on-run-end"):
         theirs = content.get(hook) or []
         if "tidemark." in str(theirs):
             continue
         (statement,) = ours[hook]
         if not theirs:
-            text = _added(text, [hook], [statement])
+            text = edits.added(text, [hook], [statement])
             continue
         if isinstance(theirs, str):
-            text = _as_list(text, [hook])
+            text = edits.as_list(text, [hook])
             theirs = [theirs]
         # Land before the project's own hooks, and release the lake after them.
-        text = _listed(text, [hook], f'"{statement}"', 0 if hook == "on-run-start" else len(theirs))
+        text = edits.listed(
+            text, [hook], f'"{statement}"', 0 if hook == "on-run-start" else len(theirs)
+        )
     folders = (content.get("models") or {}).get(name) or {}
     for layer in ("staging", "current", "history"):
         settings = ours["models"][name][layer]
         if layer not in folders:
             usual = {} if layer == "staging" else {"+file_format": "delta"}
-            text = _added(text, ["models", name, layer], {**usual, **settings})
+            text = edits.added(text, ["models", name, layer], {**usual, **settings})
     return text
-
-
-# The YAML parser gives the positions at which text is inserted. So comments, quotes and order stay.
-
-
-class _NoPlaceError(Exception):
-    """The place for an addition is not in YAML's block style."""
-
-
-def _node(text: str, path: Sequence[str | int]) -> Any:
-    """The node at a path, or None."""
-    node = yaml.compose(text)
-    for step in path:
-        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            node = node.value[step]
-            continue
-        pairs = node.value if isinstance(node, yaml.MappingNode) else []
-        node = next((value for key, value in pairs if key.value == step), None)
-    return node
-
-
-def _ended(text: str) -> str:
-    return text if text.endswith("\n") else text + "\n"
-
-
-def _end(node: Any) -> int:
-    """The number of the line after a node, without the blank lines and comments that follow it."""
-    while isinstance(node.value, list) and node.value and not node.flow_style:
-        last = node.value[-1]
-        node = last[1] if isinstance(last, tuple) else last
-    line: int = node.end_mark.line
-    return line if node.end_mark.column == 0 and line > node.start_mark.line else line + 1
-
-
-def _added(text: str, path: Sequence[str], value: Any) -> str:
-    """Add a value at a path of mappings, creating missing ones. Extends a list."""
-    there = len(path)
-    while there and not getattr(_node(text, path[:there]), "value", None):
-        there -= 1
-    for step in reversed(path[there:]):
-        value = {step: value}
-    block = yaml.safe_dump(value, sort_keys=False, width=1000, default_flow_style=False)
-    block = re.sub(r"(?m)^( *)- ", r"\1  - ", block) if there == 0 else block
-    lines = _ended(text).splitlines(keepends=True) if text else []
-    if there == 0:
-        return "".join([*lines, "\n" if lines else "", block])
-    node = _node(text, path[:there])
-    if node.flow_style or isinstance(node, yaml.ScalarNode):
-        raise _NoPlaceError(f"write {'.'.join(path[:there])} in block style, then try again")
-    indent = " " * node.start_mark.column
-    lines.insert(_end(node), "".join(f"{indent}{line}\n" for line in block.splitlines()))
-    return "".join(lines)
-
-
-def _listed(text: str, path: Sequence[str | int], entry: str, before: int) -> str:
-    """Insert an entry into a list before another one, or append it."""
-    node = _node(text, path)
-    at_end = before >= len(node.value)
-    if node.flow_style:
-        place = node.end_mark.index - 1 if at_end else node.value[before].start_mark.index
-        return text[:place] + (f", {entry}" if at_end else f"{entry}, ") + text[place:]
-    lines = _ended(text).splitlines(keepends=True)
-    number = _end(node) if at_end else node.value[before].start_mark.line
-    lines.insert(number, f"{' ' * node.start_mark.column}- {entry}\n")
-    return "".join(lines)
-
-
-def _as_list(text: str, path: Sequence[str]) -> str:
-    """Turn a single text into a list with one entry."""
-    node = _node(text, path)
-    start, end = node.start_mark.index, node.end_mark.index
-    return f"{text[:start].rstrip(' ')}\n  - {text[start:end].rstrip()}{text[end:]}"
