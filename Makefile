@@ -86,7 +86,8 @@ bench: setup ## Compare the run time with a hand-written Spark job
 	@$(BIN)/python -m bench
 
 # Reproducible: the same commit gives the same bytes.
-wheel: $(VENV)/ready ## Build the package into dist/
+wheel: ## Build the package into dist/
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@rm -rf build dist python/tidemark.egg-info
 	@umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	  $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

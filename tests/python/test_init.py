@@ -38,7 +38,7 @@ def changed(folder: Path, settings: str, packages: str = "") -> tuple[dict[str, 
         file.write_text(after)
     assert init.changes_into(folder) == {}
     text = (folder / "dbt_project.yml").read_text()
-    keys = [key.value for key, _ in yaml.compose(text).value]
+    keys = [key.value for key, _ in yaml.compose(text).value]  # type: ignore[union-attr]
     assert len(keys) == len(set(keys)), text
     return yaml.safe_load(text), yaml.safe_load((folder / "packages.yml").read_text())
 
