@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tidemark import outcome, paths, report, storage, targets
@@ -116,17 +115,15 @@ class Run:
         from tidemark.spark import lease, session
 
         with ThreadPoolExecutor(1) as beside:
-            # dbt takes as long to import as Spark's Java to start.
-            beside.submit(import_module, "tidemark.dbt_plugin.dbt")
+            # dbt takes as long to import and to parse as Spark's Java to start.
+            parsing = beside.submit(_parsed)
             session.suited_to(_new_bytes())
             spark = session.get()
-        from tidemark.dbt_plugin import dbt
+        parsed, registration = parsing.result()
+        if registration:
+            from tidemark.aws import catalog
 
-        stamp = project.stamp()
-        manifest = dbt.parse()
-        parsed = project.of(manifest)
-        project.keep(parsed, manifest, stamp)
-        registration = _registration(manifest)
+            catalog.begin()
         with lease.held(spark), self._registered(spark, registration):
             landed = self._land(spark, parsed)
             has_built = self.builds and self._build(spark, parsed, landed)
@@ -267,16 +264,22 @@ def _new_bytes() -> int:
     return planning.new_bytes(books.without_spark())
 
 
-def _registration(manifest: Any) -> "catalog.AtEnd | None":
-    """What registers the tables at the end, None without a catalog. Raises ConfigError."""
-    if not registers():
-        return None
-    from tidemark.aws import catalog
+def _parsed() -> tuple[project.Project, "catalog.AtEnd | None"]:
+    """The project, and what registers its tables at the end, if that is configured.
+
+    Raises ConfigError when dbt cannot parse the project.
+    """
     from tidemark.dbt_plugin import dbt
 
-    registration = catalog.AtEnd(dbt.nodes(manifest))
-    catalog.begin()
-    return registration
+    stamp = project.stamp()
+    manifest = dbt.parse()
+    parsed = project.of(manifest)
+    project.keep(parsed, manifest, stamp)
+    if not registers():
+        return parsed, None
+    from tidemark.aws import catalog
+
+    return parsed, catalog.AtEnd(dbt.nodes(manifest))
 
 
 def _of_load(
