@@ -16,7 +16,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from tests.free_port import free_port
-from tidemark.spark import jars, session
+from tidemark.spark import jars, processes
 
 LOCK = Path(__file__).with_suffix(".lock")
 KEY, SECRET, REGION = "tidemark", "only-for-tests", "us-east-1"
@@ -126,7 +126,7 @@ def running(port: int | None = None) -> Iterator[S3Server]:
 def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     until = time.monotonic() + 60
     while time.monotonic() < until and server.poll() is None:
-        if session.answers("127.0.0.1", port):
+        if processes.answers("127.0.0.1", port):
             return
         time.sleep(0.05)
     raise RuntimeError(f"S3Proxy did not start: {log.read_text()[-2000:]}")

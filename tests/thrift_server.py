@@ -13,8 +13,8 @@ from pyhive.hive import Connection
 
 from tests.free_port import free_port
 from tests.project import REPO, Project
+from tidemark.spark.processes import PASSWORD_VARIABLE
 from tidemark.spark.server import Ports
-from tidemark.spark.session import PASSWORD_VARIABLE
 
 PASSWORD = "open $esame's 'door'"
 

@@ -411,6 +411,30 @@ def _bundle(place: str) -> None:
         print(f"Wrote {file}")
 
 
+@_tidemark.command("up")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting.")
+def _up(conf: tuple[str, ...]) -> None:
+    """Start a Spark for this lake that stays, so that commands and dbt start faster."""
+    from tidemark.spark import warm
+
+    warm.up(more=_settings(conf))
+
+
+@_tidemark.command("down")
+def _down() -> None:
+    """Stop the Spark of `tidemark up`, after the command that uses it."""
+    from tidemark.spark import warm
+
+    warm.down()
+
+
+def _settings(conf: Sequence[str]) -> Sequence[str]:
+    wrong = [each for each in conf if "=" not in each]
+    if wrong:
+        raise ConfigError(f"--conf {wrong[0]}: it must be KEY=VALUE.")
+    return conf
+
+
 @_tidemark.command("thrift")
 @click.argument("action", type=click.Choice(("start", "stop", "status")))
 @click.option("--port", type=int, default=10000, show_default=True)
@@ -430,10 +454,8 @@ def _thrift(
     from tidemark.spark import server
 
     if action == "start":
-        wrong = [each for each in conf if "=" not in each]
-        if wrong:
-            raise ConfigError(f"--conf {wrong[0]}: it must be KEY=VALUE.")
-        server.start(server.Ports(port, connect_port, metastore_port), master, more=conf)
+        ports = server.Ports(port, connect_port, metastore_port)
+        server.start(ports, master, more=_settings(conf))
     elif action == "stop":
         server.stop()
     elif not server.status():

@@ -18,7 +18,7 @@ from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.ingest import books, ledger, planning
 from tidemark.ingest.landed import Landed
-from tidemark.spark import lock
+from tidemark.spark import warm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,7 +99,7 @@ class Run:
         known, own = project.cached(), books.without_spark()
         if known is None or own is None:
             return None
-        lock.hold(paths.lake_dir())
+        warm.hold()
         work, book = planning.of_landing_folder(own, known.feeds)
         if any(each.plan or each.failure or book.retracting(each.feed) for each in work):
             return None
@@ -260,7 +260,7 @@ def _new_bytes() -> int:
     """Bytes of the files in a local landing folder that the ledger does not know."""
     if not _is_all_local():
         return 0
-    lock.hold(paths.lake_dir())
+    warm.hold()
     return planning.new_bytes(books.without_spark())
 
 
@@ -271,6 +271,9 @@ def _parsed() -> tuple[project.Project, "catalog.AtEnd | None"]:
     """
     from tidemark.dbt_plugin import dbt
 
+    known = None if registers() else project.cached()
+    if known:
+        return known, None
     stamp = project.stamp()
     manifest = dbt.parse()
     parsed = project.of(manifest)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests import thrift_server
 from tests.free_port import free_port
 from tests.project import REPO
-from tidemark.spark import session
+from tidemark.spark import processes
 
 pytestmark = [pytest.mark.functional, pytest.mark.slow]
 
@@ -32,7 +32,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     port = free_port()
     environment = {
         **os.environ,
-        "SPARK_HOME": session.spark_home(),
+        "SPARK_HOME": processes.spark_home(),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_NO_DAEMONIZE": "1",
         "PYSPARK_PYTHON": sys.executable,
@@ -40,7 +40,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     }
 
     def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [f"{session.spark_home()}/bin/spark-class", *arguments]
+        command = [f"{processes.spark_home()}/bin/spark-class", *arguments]
         with (folder / f"{name}.log").open("w") as log:
             return subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
 
@@ -48,7 +48,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     here = ["--host", "127.0.0.1", "--webui-port", "0"]
     started = [start("master", f"{deploy}.master.Master", *here, "--port", str(port))]
     try:
-        while not session.answers("127.0.0.1", port):
+        while not processes.answers("127.0.0.1", port):
             assert started[0].poll() is None, (folder / "master.log").read_text()
             time.sleep(0.2)
         for name in ("worker-1", "worker-2"):

@@ -14,7 +14,7 @@ import tidemark_job
 from tests import s3_server
 from tests.aws_server import AwsServer
 from tests.project import REPO, Project
-from tidemark.spark import jars, session, spark_line
+from tidemark.spark import jars, processes, session, spark_line
 
 pytestmark = pytest.mark.functional
 
@@ -87,7 +87,7 @@ class Job:
         # Hosts have others; the job must see to these itself.
         for name in session.ESSENTIAL:
             del settings[name]
-        command = [f"{session.spark_home()}/bin/spark-submit", "--master", "local[2]"]
+        command = [f"{processes.spark_home()}/bin/spark-submit", "--master", "local[2]"]
         for name, value in settings.items():
             command += ["--conf", f"{name}={value}"]
         command += ["--py-files", str(self.folder / "tidemark.zip")]

@@ -16,8 +16,8 @@ from tests import environments
 from tests.free_port import free_port
 from tests.project import REPO, Project
 from tests.thrift_server import PASSWORD, ThriftServer, running
-from tidemark.spark import jars, session, spark_line
-from tidemark.spark.session import PASSWORD_VARIABLE
+from tidemark.spark import jars, processes, spark_line
+from tidemark.spark.processes import PASSWORD_VARIABLE
 
 pytestmark = pytest.mark.functional
 
@@ -178,7 +178,7 @@ def test_a_job_of_spark_submit_lands(shop: Project, server: ThriftServer) -> Non
         "spark.executor.extraClassPath": class_path,
         "spark.sql.shuffle.partitions": "2",
     }
-    command = [f"{session.spark_home()}/bin/spark-submit", "--master", "local[2]"]
+    command = [f"{processes.spark_home()}/bin/spark-submit", "--master", "local[2]"]
     command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
     command += [
         str(REPO / "python" / "tidemark_job.py"),
@@ -319,7 +319,7 @@ def test_a_metastore_of_another_version_and_a_spark_without_delta(tmp_path: Path
         f"connect 'jdbc:derby:{tmp_path}/lake/metastore';\n"
         "insert into app.version values (1, '1.2.0', 'of a test');\n"
     )
-    classes = f"{session.spark_home()}/jars/*"
+    classes = f"{processes.spark_home()}/jars/*"
     command = [jars.require_java(), "-cp", classes, "org.apache.derby.tools.ij", str(script)]
     assert "1 row inserted/updated/deleted" in subprocess.check_output(command, text=True)
     other = ThriftServer(tmp_path / "lake", bare.ports)

@@ -78,6 +78,10 @@ class Books(ABC):
         """The newest load in the feed's change log or dead letter, 0 without one."""
 
     @abstractmethod
+    def rows_of_load(self, feed: "Feed", load_id: int) -> int:
+        """The number of rows that the feed's change log has of a load, as its files say."""
+
+    @abstractmethod
     def properties(self, table: str) -> dict[str, str]:
         """The properties of a table of the lake."""
 
@@ -208,8 +212,7 @@ class _Files(Books):
             for table in TABLES
         ):
             return
-        assert self.spark
-        _create(self.spark)
+        _create(self._required_spark())
 
     def read(
         self, table: str, columns: Sequence[str], where: str = "true"
@@ -236,10 +239,28 @@ class _Files(Books):
         tables = [self._open(name) for name in (feed.log, DEAD_LETTER)]
         return max(table.transaction_version(transaction(feed)) or 0 for table in tables)
 
+    def rows_of_load(self, feed: "Feed", load_id: int) -> int:
+        columns = ["min._load_id", "max._load_id", "num_records"]
+        files = pa.table(self._open(feed.log).get_add_actions(flatten=True))
+        if not {*columns} <= {*files.column_names}:
+            return _Spark(self._required_spark()).rows_of_load(feed, load_id)
+        found = 0
+        for first, last, count in zip(*(files[name].to_pylist() for name in columns), strict=True):
+            if first == last == load_id:
+                found += count
+            elif first is None or first <= load_id <= last:
+                # A compacted file has rows of several loads, and some files no statistics.
+                return _Spark(self._required_spark()).rows_of_load(feed, load_id)
+        return found
+
     def properties(self, table: str) -> dict[str, str]:
         if not _is_table(place(table)):
             return {}
         return dict(self._open(table).metadata().configuration)
+
+    def _required_spark(self) -> "SparkSession":
+        assert self.spark
+        return self.spark
 
     def _open(self, table: str) -> Any:
         from deltalake import DeltaTable
@@ -293,6 +314,9 @@ class _Spark(Books):
             f"select max(load_id) from {DEAD_LETTER} where {is_of(feed)}"
         )
         return max(row["id"] or 0 for row in found.collect())
+
+    def rows_of_load(self, feed: "Feed", load_id: int) -> int:
+        return self.spark.table(feed.log).where(f"_load_id = {load_id}").count()
 
     def properties(self, table: str) -> dict[str, str]:
         found = self.spark.sql(f"show tblproperties {table}").collect()

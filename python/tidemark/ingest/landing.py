@@ -101,7 +101,7 @@ def land(
                 wait(started)
                 for landed, plan in todo:
                     if landed.outcome:
-                        ledger.supersede(spark, landed.feed, plan)
+                        ledger.supersede(spark, own, landed.feed, plan)
                 ledger.write_finished(own, work, run_id)
     ledger.write_run(own, [landed.as_run() for landed in work if landed.is_new], run_id)
     return work

@@ -559,9 +559,13 @@ def replay(spark: "SparkSession", feeds: Iterable[Feed], run_id: str) -> list[st
     return sorted(row["file"] for row in found)
 
 
-def supersede(spark: "SparkSession", feed: Feed, plan: Plan) -> None:
+def supersede(spark: "SparkSession", own: Books, feed: Feed, plan: Plan) -> None:
     """Close the earlier dead letters of the plan's files, which were read again."""
-    if plan.supersedes:
+    is_open = f"{books.is_of(feed)} and superseded_by is null and load_id < {plan.load_id}"
+    paths = {file.path for file in plan.files}
+    if plan.supersedes and any(
+        row["file"] in paths for row in books.rows(own.read(books.DEAD_LETTER, ("file",), is_open))
+    ):
         places = [(feed.source, feed.table, file.path, plan.load_id) for file in plan.files]
         columns = "source_name string, table_name string, file string, load_id bigint"
         # A MERGE takes no parameters.

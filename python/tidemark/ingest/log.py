@@ -134,7 +134,7 @@ def append(load: Load, events: DataFrame, new_columns: Iterable[str]) -> None:
 def require_rows(load: Load, count: int) -> None:
     """Raise TidemarkError unless the log has so many rows of this load."""
     load_id = load.plan.load_id
-    there = load.log.where(F.col("_load_id") == load_id).count()
+    there = books.of(load.spark).rows_of_load(load.feed, load_id)
     if there != count:
         raise TidemarkError(
             f"{load.feed.log} has {there} rows of load {load_id}, and {count} were to be written. "

@@ -18,20 +18,21 @@ WAIT_VARIABLE = "TIDEMARK_WAIT_SECONDS"
 # The open lock files of this process, by lake. The kernel releases the locks when the process ends,
 # also after kill -9.
 _held: dict[Path, IO[str]] = {}
+_before: dict[Path, str] = {}
 # The kernel locks per open file, so two threads of this process would block each other.
 _one_thread = threading.Lock()
 
 
-def hold(lake: Path) -> int:
-    """Lock the lake for this process. Returns at once if it already has the lock.
+def hold(lake: Path, name: str = "lock") -> int:
+    """Lock the lake for this process. Returns at once if it already has a lock.
 
-    Returns the lock's file descriptor. A child process that inherits it keeps the lock after this
-    process ends. Waits up to TIDEMARK_WAIT_SECONDS (default 600) for another holder and prints its
-    name, then raises LakeBusyError.
+    Returns the file descriptor of the lock file `name`. A child process that inherits it keeps the
+    lock after this process ends. Waits up to TIDEMARK_WAIT_SECONDS (default 600) for another holder
+    and prints its name, then raises LakeBusyError.
     """
     with _one_thread:
         if lake not in _held:
-            _held[lake] = _locked_file(lake)
+            _held[lake] = _locked_file(lake, name)
         return _held[lake].fileno()
 
 
@@ -53,8 +54,22 @@ def hand_over(lake: Path, process: int, command: str) -> None:
         file.close()
 
 
-def _locked_file(lake: Path) -> IO[str]:
-    file = paths.opened_in_lake("lock", "a+", lake=lake)
+def left_behind(lake: Path) -> str:
+    """The last holder of this process's lock, if it ended without `done`, or ''."""
+    return _before.get(lake, "")
+
+
+def done(lake: Path) -> None:
+    """Release the lock, and note that its holder ended as it should."""
+    with _one_thread:
+        file = _held.pop(lake, None)
+        if file:
+            file.truncate(0)
+            file.close()
+
+
+def _locked_file(lake: Path, name: str) -> IO[str]:
+    file = paths.opened_in_lake(name, "a+", lake=lake)
     deadline = time.monotonic() + wait_seconds()
     announced = False
     while True:
@@ -71,6 +86,8 @@ def _locked_file(lake: Path) -> IO[str]:
                 print(f"Waiting for {_holder(file)}, which uses {lake}", file=sys.stderr)
                 announced = True
             time.sleep(0.2)
+    file.seek(0)
+    _before[lake] = _holder(file) if file.read() else ""
     _write_holder(file, os.getpid(), own_command())
     return file
 

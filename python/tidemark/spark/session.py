@@ -1,6 +1,7 @@
 """The Spark session. All sessions are created here.
 
-It is embedded, the host's, or, on the target `thrift`, remote over Spark Connect.
+It is embedded, the host's, or remote over Spark Connect: on the target `thrift`, and if
+`tidemark up` has started a Spark for this lake.
 """
 
 import atexit
@@ -11,27 +12,25 @@ import logging
 import os
 import re
 import shutil
-import socket
 import sys
 import tempfile
 import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import tidemark
 from tidemark import paths, s3, targets
 from tidemark.errors import ConfigError, SetupError, printable
-from tidemark.spark import class_archive, jars, lock, machine, spark_line
+from tidemark.spark import class_archive, jars, lock, machine, processes, spark_line, warm
 
 # Spark and Python must interpret timestamps without a zone in the same way.
 os.environ["TZ"] = "UTC"
@@ -39,7 +38,6 @@ time.tzset()
 os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
 
 CONNECT_VARIABLE = "TIDEMARK_CONNECT"
-PASSWORD_VARIABLE = "DBT_ENV_SECRET_TIDEMARK_PASSWORD"
 
 # The folder of Spark's settings and the reasons for them.
 SETTINGS = Path(__file__).parent / "settings"
@@ -80,12 +78,15 @@ _size_of_run = [0]
 
 # dbt's threads ask for the session at the same time.
 _one_thread = threading.Lock()
+_one_adds = threading.Lock()
 _remote: list[SparkSession] = []
+# Whether the remote Spark is that of `tidemark up`.
+_is_warm = [False]
 
 
 def is_remote() -> bool:
     """Whether Spark runs in another process."""
-    return targets.method() == "thrift"
+    return targets.method() == "thrift" or bool(_remote)
 
 
 def connect_url() -> str:
@@ -98,11 +99,6 @@ def connect_url() -> str:
         and os.environ.get("TIDEMARK_THRIFT_PORT", "10000") == "10000"
     )
     return os.environ.get(CONNECT_VARIABLE, "sc://localhost:15002" if is_ours else "")
-
-
-def spark_home() -> str:
-    """The folder of the installed PySpark, with its jars and commands."""
-    return str(Path(pyspark.__file__).parent)
 
 
 def settings() -> dict[str, str]:
@@ -131,25 +127,30 @@ def get() -> SparkSession:
     """The process's base session. The first call starts Spark and locks the lake.
 
     If a host (a Glue job, a notebook) already runs a session, uses that one. On the target
-    `thrift`, connects over Spark Connect. Raises SetupError if Java or jars are missing or the
-    remote Spark does not respond, LakeBusyError if another process has the lake, and ConfigError
-    on the target `glue`.
+    `thrift`, and if `tidemark up` runs, connects over Spark Connect. Raises SetupError if Java or
+    jars are missing or the remote Spark does not respond, LakeBusyError if another process has the
+    lake, and ConfigError on the target `glue`.
     """
     targets.require_spark()
     with _one_thread:
-        if is_remote():
-            if not _remote:
-                _remote.append(_connected())
+        if _remote:
+            return _remote[0]
+        if targets.method() == "thrift":
+            _remote.append(_connected())
             return _remote[0]
         running: SparkSession | None = SparkSession.getActiveSession()
-        return running or getattr(SparkSession, "_instantiatedSession", None) or _start()
+        running = running or getattr(SparkSession, "_instantiatedSession", None)
+        if not running and warm.running():
+            running = _warm()
+        return running or _start()
 
 
 def fresh() -> SparkSession:
     """A session with its own settings and temporary views, on the same Spark as `get`."""
+    base = get()
     if is_remote():
-        return _connected()
-    spark = get().newSession()
+        return _open_warm(warm.url()) if _is_warm[0] else _connected()
+    spark = base.newSession()
     # A host's Spark may have other settings.
     for name, value in (ESSENTIAL | _suited()).items():
         spark.conf.set(name, value)
@@ -185,6 +186,37 @@ def settings_during(spark: SparkSession, settings: Mapping[str, str]) -> Iterato
                 spark.conf.set(name, old)
 
 
+def _warm() -> SparkSession | None:
+    """A session of the warm Spark, which this process locks; None if it has been stopped."""
+    warm.hold()
+    url = warm.url()
+    if not url:
+        return None
+    spark_line.claim(paths.lake_dir())
+    _is_warm[0] = True
+    _remote.append(_open_warm(url))
+    return _remote[0]
+
+
+def _open_warm(url: str) -> SparkSession:
+    if not url:
+        raise SetupError("Spark was stopped while this command used it. Run the command again.")
+    spark = _opened(url)
+    for name, value in _suited().items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def _close(spark: SparkSession) -> None:
+    with suppress(Exception):
+        if _is_warm[0] and warm.running():
+            # Ends the statements that may still run, and frees what the server keeps.
+            spark.stop()
+        else:
+            # Without an answer, `stop` would try again for long.
+            spark.client.close()  # type: ignore[operator]
+
+
 def _connected() -> SparkSession:
     url = connect_url()
     if not url:
@@ -195,33 +227,42 @@ def _connected() -> SparkSession:
         )
     host, port = _host_and_port(url)
     # The client would retry for minutes.
-    if not answers(host, port):
+    if not processes.answers(host, port):
         raise SetupError(
             f"Spark Connect does not respond at {host}:{port}. Start it (on this machine: "
             f"tidemark thrift start), or set {CONNECT_VARIABLE} to its URL."
         )
-    password = os.environ.get(PASSWORD_VARIABLE)
+    password = os.environ.get(processes.PASSWORD_VARIABLE)
     if password and host == "localhost" and ";token=" not in url:
         # PySpark's client sends the token to localhost without TLS.
         url = f"{url.rstrip('/')}/;token={quote(password, safe='')};use_ssl=false"
-    # Imported here because it needs gRPC, which embedded Spark does not.
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-
     try:
-        spark: SparkSession = SparkSession.builder.remote(url).create()
-        # If the server is gone, the client retries for ten minutes by default, here for 15 seconds.
-        # A retried statement has the same id, so it runs only once.
-        client: Any = spark.client  # type: ignore[operator]
-        client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=5000)])
+        spark = _opened(url)
         for name, value in ESSENTIAL.items():
             spark.conf.set(name, value)
-        # The server's Python workers read files for landing, so they need this package.
-        spark.addArtifacts(_package(), pyfile=True)
     except Exception as error:  # from PySpark or gRPC
         raise SetupError(
             f"Spark Connect at {host}:{port} refused the session: "
             + re.sub(r"token=[^;\s]*", "token=***", readable(error))
         ) from error
+    return spark
+
+
+def _opened(url: str) -> SparkSession:
+    # Imported here because it needs gRPC, which embedded Spark does not.
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    spark: SparkSession = SparkSession.builder.remote(url).create()
+    # Python may hang at its end if a session is still open.
+    atexit.register(_close, spark)
+    # If the server is gone, the client retries for ten minutes by default, here for 15 seconds.
+    # A retried statement has the same id, so it runs only once.
+    client: Any = spark.client  # type: ignore[operator]
+    client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=5000)])
+    # The server's Python workers read files for landing, so they need this package. Two threads at
+    # once may fail in Python's `importlib.invalidate_caches`.
+    with _one_adds:
+        spark.addArtifacts(_package(), pyfile=True)
     return spark
 
 
@@ -237,15 +278,6 @@ def _host_and_port(url: str) -> tuple[str, int]:
         f"{CONNECT_VARIABLE} must have the form sc://host:15002, or sc://host:15002/;token=... "
         "with the slash."
     )
-
-
-def answers(host: str, port: int) -> bool:
-    """Whether something accepts connections at this address."""
-    try:
-        with socket.create_connection((host, port), timeout=5):
-            return True
-    except OSError:
-        return False
 
 
 @cache

@@ -8,50 +8,22 @@ in this folder at the start.
 
 import base64
 import hashlib
-import json
 import os
-import re
 import secrets
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from tidemark import paths
 from tidemark.errors import ConfigError, SetupError
-from tidemark.spark import jars, lock, session, spark_line
+from tidemark.spark import jars, lock, processes, session, spark_line
+from tidemark.spark.processes import Ports, Server, running
+
+__all__ = ["Ports", "Server", "is_connected", "running", "start", "status", "stop"]
 
 USER_VARIABLE = "TIDEMARK_THRIFT_USER"
 DEFAULT_USER = "tidemark"
-_HERE = Path(__file__).parent
 _ROUNDS = 100_000  # the same as in PasswordFile.java
-_START_SECONDS = 180
-
-
-@dataclass(frozen=True)
-class Ports:
-    """The ports of the three services, on loopback."""
-
-    thrift: int = 10000
-    connect: int = 15002
-    metastore: int = 9083
-
-
-@dataclass(frozen=True)
-class Server:
-    """A started server, as stored in the lake's file `server/server.json`."""
-
-    ports: Ports
-    processes: Mapping[str, int]
-
-    @property
-    def dead(self) -> list[str]:
-        """The names of its processes that no longer run."""
-        return [name for name, process in self.processes.items() if not _is_ours(process)]
 
 
 def start(
@@ -65,21 +37,19 @@ def start(
     with the end of the log, if a port is in use or a process does not start.
     """
     there = running()
+    if there and there.is_warm and not there.dead:
+        raise SetupError("Spark is up for this lake. First stop it: tidemark down")
     if there and not there.dead:
         say(f"The server is already running. {_addresses(there.ports)}")
         return there
     if there:
         stop(say=say)
-    if spark_line.name() != "4.1":
-        raise SetupError(
-            f"PySpark {spark_line.name()} does not include Spark Connect's server. Start your own "
-            "server, or use the environment of Spark 4.1."
-        )
-    password = os.environ.get(session.PASSWORD_VARIABLE)
+    require_connect()
+    password = os.environ.get(processes.PASSWORD_VARIABLE)
     if not password:
         raise ConfigError(
-            f"The server requires a password. Set {session.PASSWORD_VARIABLE}, both here and where "
-            "dbt runs."
+            f"The server requires a password. Set {processes.PASSWORD_VARIABLE}, both here and "
+            "where dbt runs."
         )
     jars.require_java()
     class_path = [
@@ -90,7 +60,7 @@ def start(
         _require_free(name, port)
     lock_file = lock.hold(paths.lake_dir())
     spark_line.claim(paths.lake_dir())
-    folder = _folder()
+    folder = processes.folder()
     folder.mkdir(parents=True, exist_ok=True)
     _write_password(folder / "password", password)
     say("Starting the metastore and Spark (about half a minute)")
@@ -98,19 +68,28 @@ def start(
     try:
         metastore = _metastore_command(ports.metastore)
         server = _with(server, "metastore", metastore, {}, lock_file)
-        _wait(server.processes["metastore"], ports.metastore, folder / "metastore.log")
+        processes.wait(server.processes["metastore"], ports.metastore, folder / "metastore.log")
         spark = _spark_command(ports, master, class_path, folder / "password", more)
-        secret = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": password}
+        secret = {processes.TOKEN_VARIABLE: password}
         server = _with(server, "spark", spark, secret, lock_file)
         lock.hand_over(paths.lake_dir(), server.processes["spark"], "tidemark thrift start")
         for port in (ports.thrift, ports.connect):
-            _wait(server.processes["spark"], port, folder / "spark.log")
+            processes.wait(server.processes["spark"], port, folder / "spark.log")
     except BaseException:
-        _end(server.processes)
-        _state().unlink(missing_ok=True)
+        processes.end(server.processes)
+        processes.state_file().unlink(missing_ok=True)
         raise
     say(_addresses(ports))
     return server
+
+
+def require_connect() -> None:
+    """Raise SetupError if PySpark has no Spark Connect server."""
+    if spark_line.name() != "4.1":
+        raise SetupError(
+            f"PySpark {spark_line.name()} does not include Spark Connect's server. Start your own "
+            "server, or use the environment of Spark 4.1."
+        )
 
 
 def stop(*, say: Callable[[str], None] = print) -> None:
@@ -119,8 +98,8 @@ def stop(*, say: Callable[[str], None] = print) -> None:
     if server is None:
         say("No server is running on this lake.")
         return
-    _end(server.processes)
-    _state().unlink()
+    processes.end(server.processes)
+    processes.state_file().unlink()
     say("Stopped.")
 
 
@@ -133,19 +112,11 @@ def status(*, say: Callable[[str], None] = print) -> bool:
     if server.dead:
         say(
             f"The server's process {' and '.join(server.dead)} has ended. Its log is in "
-            f"{_folder()}. To restart it: tidemark thrift start"
+            f"{processes.folder()}. To restart it: tidemark thrift start"
         )
         return False
     say(f"The server is running. {_addresses(server.ports)}")
     return True
-
-
-def running() -> Server | None:
-    """The server that was started on this lake and not stopped, or None."""
-    if not _state().exists():
-        return None
-    kept = json.loads(_state().read_text())
-    return Server(Ports(**kept["ports"]), kept["processes"])
 
 
 def is_connected() -> bool:
@@ -155,19 +126,11 @@ def is_connected() -> bool:
     return bool(ours) and session.connect_url().rstrip("/") == ours
 
 
-def _folder() -> Path:
-    return paths.lake_dir() / "server"
-
-
-def _state() -> Path:
-    return _folder() / "server.json"
-
-
 def _addresses(ports: Ports) -> str:
     user = os.environ.get(USER_VARIABLE, DEFAULT_USER)
     return (
         f"Thrift: localhost:{ports.thrift}, user {user}. Connect: sc://localhost:{ports.connect}. "
-        f"Metastore: thrift://localhost:{ports.metastore}. Logs: {_folder()}"
+        f"Metastore: thrift://localhost:{ports.metastore}. Logs: {processes.folder()}"
     )
 
 
@@ -198,10 +161,10 @@ def _metastore_command(port: int) -> list[str]:
         "log4j2.configurationFile": f"file:{session.SETTINGS}/log4j2.properties",
     }
     return [
-        *[jars.require_java(), "-cp", f"{session.spark_home()}/jars/*"],
+        *[jars.require_java(), "-cp", f"{processes.spark_home()}/jars/*"],
         *["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
         *[f"-D{name}={value}" for name, value in settings.items()],
-        *["org.codehaus.janino.JavaSourceClassLoader", "-sourcepath", str(_HERE)],
+        *["org.codehaus.janino.JavaSourceClassLoader", "-sourcepath", str(processes.JAVA_SOURCES)],
         *["MetastoreServer", str(port)],
     ]
 
@@ -234,13 +197,13 @@ def _spark_command(
         # Statements run as the user who started the server.
         "hive.server2.enable.doAs": "false",
     }
-    command = [f"{session.spark_home()}/bin/spark-submit"]
+    command = [f"{processes.spark_home()}/bin/spark-submit"]
     # An empty file, so that the defaults of another Spark on this machine do not apply.
     (password.parent / "spark-defaults.conf").touch()
     command += ["--properties-file", str(password.parent / "spark-defaults.conf")]
     command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
     command += ["--class", "org.codehaus.janino.JavaSourceClassLoader", "spark-internal"]
-    command += ["-sourcepath", str(_HERE), "ThriftServer"]
+    command += ["-sourcepath", str(processes.JAVA_SOURCES), "ThriftServer"]
     return command + [part for name in hive for part in ("--hiveconf", f"{name}={hive[name]}")]
 
 
@@ -248,97 +211,12 @@ def _with(
     server: Server, name: str, command: Sequence[str], secret: Mapping[str, str], lock_file: int
 ) -> Server:
     """Start one more process, and store it at once so that `stop` finds it."""
-    process = _spawn(command, _folder() / f"{name}.log", secret, lock_file)
-    server = Server(server.ports, {**server.processes, name: process})
-    _state().write_text(json.dumps(asdict(server)))
-    return server
-
-
-def _spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int) -> int:
-    """Start a process that outlives this one. Secrets are passed in its environment."""
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != session.PASSWORD_VARIABLE},
-        "SPARK_HOME": session.spark_home(),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LOCAL_HOSTNAME": "localhost",
-        "PYSPARK_PYTHON": sys.executable,
-        "TZ": "UTC",
-        **secret,
-    }
-    with log.open("w") as output:
-        return subprocess.Popen(
-            command,
-            env=environment,
-            cwd=paths.lake_dir(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            # The inherited file descriptor keeps the lock while the process runs.
-            pass_fds=[lock_file],
-        ).pid
+    log = processes.folder() / f"{name}.log"
+    process = processes.spawn(command, log, secret, lock_file)
+    return processes.keep(Server(server.ports, {**server.processes, name: process}))
 
 
 def _require_free(name: str, port: int) -> None:
-    if session.answers("localhost", port):
+    if processes.answers("localhost", port):
         option = "--port" if name == "thrift" else f"--{name}-port"
         raise SetupError(f"Port {port} is in use by another program. Set another with {option}.")
-
-
-def _wait(process: int, port: int, log: Path) -> None:
-    until = time.monotonic() + _START_SECONDS
-    while not session.answers("localhost", port):
-        if not _lives(process) or time.monotonic() > until:
-            lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-            causes = [line for line in lines if line.startswith("Caused by")]
-            raise SetupError(
-                f"The server did not start. The end of {log}:\n"
-                + "\n".join([*lines[-5:], *causes[-1:]])
-            )
-        time.sleep(0.2)
-    version = re.search(r"in metastore differs (\S+) from .* version (\S+?)\.? ", log.read_text())
-    if version:
-        raise SetupError(
-            f"The lake's metastore, {paths.lake_dir()}/metastore, has the schema of Hive "
-            f"{version[1]}, but this Spark has Hive {version[2]}. Use the Spark that created it."
-        )
-
-
-def _lives(process: int) -> bool:
-    # An ended child of this process is a zombie until waited for.
-    with suppress(ChildProcessError):
-        os.waitpid(process, os.WNOHANG)
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def _is_ours(process: int) -> bool:
-    """Whether this process runs and, by its command line, belongs to this lake's server."""
-    if not _lives(process):
-        return False
-    told = Path(f"/proc/{process}/cmdline")
-    try:
-        if Path("/proc/self").exists():
-            command = told.read_text()
-        else:
-            ps = ["ps", "-o", "command=", "-p", str(process)]
-            command = subprocess.run(ps, capture_output=True, text=True, check=False).stdout
-    except OSError:
-        return False
-    return str(_HERE) in command and f"{paths.lake_dir()}/" in command
-
-
-def _end(processes: Mapping[str, int]) -> None:
-    """End the processes. Spark first, because it uses the metastore until its end."""
-    for process in reversed(list(processes.values())):
-        until = time.monotonic() + 20
-        with suppress(ProcessLookupError):
-            if _is_ours(process):
-                os.kill(process, signal.SIGTERM)
-            while _is_ours(process):
-                if time.monotonic() > until:
-                    os.kill(process, signal.SIGKILL)
-                time.sleep(0.1)

@@ -1,0 +1,179 @@
+"""The server's processes: their state in the lake, how they start and end. Needs no Spark."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidemark import paths
+from tidemark.errors import SetupError
+
+PASSWORD_VARIABLE = "DBT_ENV_SECRET_TIDEMARK_PASSWORD"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+# The Java sources of the Thrift server.
+JAVA_SOURCES = Path(__file__).parent / "server"
+_START_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The ports of the three services, on loopback. 0 for a service that does not run."""
+
+    thrift: int = 10000
+    connect: int = 15002
+    metastore: int = 9083
+
+
+@dataclass(frozen=True)
+class Server:
+    """A started server, as stored in the lake's file `server/server.json`."""
+
+    ports: Ports
+    processes: Mapping[str, int]
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether `tidemark up` started it. It has no Thrift."""
+        return not self.ports.thrift
+
+    @property
+    def dead(self) -> list[str]:
+        """The names of its processes that no longer run."""
+        return [name for name, process in self.processes.items() if not is_ours(process)]
+
+
+def running() -> Server | None:
+    """The server that was started on this lake and not stopped, or None."""
+    if not state_file().exists():
+        return None
+    kept = json.loads(state_file().read_text())
+    return Server(Ports(**kept["ports"]), kept["processes"])
+
+
+def folder() -> Path:
+    """The folder in the lake with the server's state and logs."""
+    return paths.lake_dir() / "server"
+
+
+def state_file() -> Path:
+    """Where a started server is stored."""
+    return folder() / "server.json"
+
+
+def keep(server: Server) -> Server:
+    """Store the server, so that others find it."""
+    state_file().write_text(json.dumps(asdict(server)))
+    return server
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether something accepts connections at this address."""
+    try:
+        with socket.create_connection((host, port), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def spark_home() -> str:
+    """The folder of the installed PySpark, with its jars and commands."""
+    # Importing PySpark would take half a second.
+    found = find_spec("pyspark")
+    assert found and found.origin
+    return str(Path(found.origin).parent)
+
+
+def spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int) -> int:
+    """Start a process that outlives this one. Secrets are passed in its environment."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE},
+        "SPARK_HOME": spark_home(),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+        "PYSPARK_PYTHON": sys.executable,
+        "TZ": "UTC",
+        **secret,
+    }
+    with log.open("w") as output:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            cwd=paths.lake_dir(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            # The inherited file descriptor keeps the lock while the process runs.
+            pass_fds=[lock_file],
+        ).pid
+
+
+def wait(process: int, port: int, log: Path) -> None:
+    """Wait until the process accepts connections. Raises SetupError if it does not."""
+    until = time.monotonic() + _START_SECONDS
+    while not answers("localhost", port):
+        if not _lives(process) or time.monotonic() > until:
+            lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+            causes = [line for line in lines if line.startswith("Caused by")]
+            raise SetupError(
+                f"The server did not start. The end of {log}:\n"
+                + "\n".join([*lines[-5:], *causes[-1:]])
+            )
+        time.sleep(0.2)
+    version = re.search(r"in metastore differs (\S+) from .* version (\S+?)\.? ", log.read_text())
+    if version:
+        raise SetupError(
+            f"The lake's metastore, {paths.lake_dir()}/metastore, has the schema of Hive "
+            f"{version[1]}, but this Spark has Hive {version[2]}. Use the Spark that created it."
+        )
+
+
+def _lives(process: int) -> bool:
+    # An ended child of this process is a zombie until waited for.
+    with suppress(ChildProcessError):
+        os.waitpid(process, os.WNOHANG)
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def is_ours(process: int) -> bool:
+    """Whether this process runs and, by its command line, belongs to this lake's server."""
+    if not _lives(process):
+        return False
+    told = Path(f"/proc/{process}/cmdline")
+    try:
+        if Path("/proc/self").exists():
+            command = told.read_text()
+        else:
+            ps = ["ps", "-o", "command=", "-p", str(process)]
+            command = subprocess.run(ps, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return False
+    is_server = str(JAVA_SOURCES) in command or CONNECT_SERVER in command
+    return is_server and f"{paths.lake_dir()}/" in command
+
+
+def end(processes: Mapping[str, int]) -> None:
+    """End the processes. Spark first, because it uses the metastore until its end."""
+    for process in reversed(list(processes.values())):
+        until = time.monotonic() + 20
+        with suppress(ProcessLookupError):
+            if is_ours(process):
+                os.kill(process, signal.SIGTERM)
+            while is_ours(process):
+                if time.monotonic() > until:
+                    os.kill(process, signal.SIGKILL)
+                time.sleep(0.1)

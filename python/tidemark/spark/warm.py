@@ -1,0 +1,165 @@
+"""`tidemark up`: a warm Spark for this lake, on this machine, used by all commands and by dbt.
+
+It is one process that serves Spark Connect on loopback, with the settings of embedded Spark. A
+token, which only this user can read, is required. It holds the lake's lock. Commands that use it
+take a lock of their own, so one of them writes at a time.
+
+Imports Spark late: a command that has nothing to do needs only `hold`.
+"""
+
+import atexit
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+from tidemark import paths
+from tidemark.errors import SetupError
+from tidemark.spark import lock, processes, spark_line
+from tidemark.spark.processes import Ports, Server
+
+_CLIENTS = "clients.lock"
+_TOKEN = "token"
+
+
+def running() -> Server | None:
+    """The warm Spark of this lake, or None. A process that ended without `down` is forgotten."""
+    server = processes.running()
+    if server is None or not server.is_warm:
+        return None
+    if server.dead:
+        processes.state_file().unlink(missing_ok=True)
+        return None
+    return server
+
+
+def hold() -> None:
+    """Lock the lake for this process, or if a Spark is warm, lock it against other clients.
+
+    A client that was killed may have left a statement running, so its Spark is stopped. Waits and
+    raises as `lock.hold`.
+    """
+    lake = paths.lake_dir()
+    if lock.is_held(lake):
+        return
+    while server := running():
+        lock.hold(lake, _CLIENTS)
+        if server != running():
+            # It was stopped while this process waited.
+            lock.done(lake)
+            continue
+        if not lock.left_behind(lake):
+            atexit.register(lock.done, lake)
+            return
+        print(
+            f"{lock.left_behind(lake)} was killed, and Spark may still run its statements. So "
+            "Spark is stopped. To start it again: tidemark up",
+            file=sys.stderr,
+        )
+        _kill(server)
+        lock.done(lake)
+    lock.hold(lake)
+
+
+def url() -> str:
+    """The URL of Spark Connect with its token, or '' without a warm Spark."""
+    server = running()
+    if server is None:
+        return ""
+    token = (processes.folder() / _TOKEN).read_text()
+    return f"sc://localhost:{server.ports.connect}/;token={token};use_ssl=false"
+
+
+def up(*, say: Callable[[str], None] = print, more: Sequence[str] = ()) -> Server:
+    """Start the warm Spark and wait until it responds. Returns the one that already runs.
+
+    `more` has additional Spark settings, as key=value. Raises LakeBusyError if another process has
+    the lake, and SetupError, with the end of the log, if Spark does not start.
+    """
+    from tidemark.spark import class_archive, jars, server, session
+
+    there = running()
+    if there:
+        say(f"Spark is already up. {_told(there)}")
+        return there
+    server.require_connect()
+    jars.require_java()
+    jars.prepare()
+    if processes.running():
+        raise SetupError("A Thrift server runs on this lake. First stop it: tidemark thrift stop")
+    lake = paths.lake_dir()
+    lock_file = lock.hold(lake)
+    spark_line.claim(lake)
+    folder = processes.folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    token = folder / _TOKEN
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32))
+    port = _free_port()
+    settings = session.settings() | {
+        "spark.app.name": "tidemark up",
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.sql.catalogImplementation": "hive",
+    }
+    java_options = f"{class_archive.java_options()} {settings['spark.driver.extraJavaOptions']}"
+    settings["spark.driver.extraJavaOptions"] = java_options
+    settings |= dict(each.split("=", 1) for each in more)
+    # An empty file, so that the defaults of another Spark on this machine do not apply.
+    (folder / "spark-defaults.conf").touch()
+    command = [f"{processes.spark_home()}/bin/spark-submit"]
+    command += ["--properties-file", str(folder / "spark-defaults.conf")]
+    command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
+    command += ["--class", processes.CONNECT_SERVER, "spark-internal"]
+    log = folder / "spark.log"
+    process = processes.spawn(
+        command, log, {processes.TOKEN_VARIABLE: token.read_text()}, lock_file
+    )
+    try:
+        processes.wait(process, port, log)
+        started = processes.keep(Server(Ports(0, port, 0), {"spark": process}))
+        lock.hand_over(lake, process, "tidemark up")
+        session.remove_unborn_tables(session.get())
+    except BaseException:
+        processes.end({"spark": process})
+        processes.state_file().unlink(missing_ok=True)
+        raise
+    say(f"Spark is up. {_told(started)}")
+    return started
+
+
+def down(*, say: Callable[[str], None] = print) -> None:
+    """Stop the warm Spark, after the command that uses it has ended."""
+    if running() is None:
+        say("Spark is not up for this lake.")
+        return
+    hold()
+    server = running()
+    if server:
+        processes.end(server.processes)
+        processes.state_file().unlink(missing_ok=True)
+    say("Stopped.")
+
+
+def _told(server: Server) -> str:
+    return (
+        f"Commands and dbt on this lake now use it: process {server.processes['spark']}, log in "
+        f"{processes.folder() / 'spark.log'}. To stop it: tidemark down"
+    )
+
+
+def _kill(server: Server) -> None:
+    """End the process at once: it must not complete anything."""
+    for process in server.processes.values():
+        os.kill(process, signal.SIGKILL)
+    processes.end(server.processes)
+    processes.state_file().unlink(missing_ok=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
