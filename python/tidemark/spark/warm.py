@@ -10,6 +10,7 @@ Imports Spark late: a command that has nothing to do needs only `hold`.
 import atexit
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sys
@@ -93,14 +94,16 @@ def up(*, say: Callable[[str], None] = print, more: Sequence[str] = ()) -> Serve
     lock_file = lock.hold(lake)
     spark_line.claim(lake)
     folder = processes.folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    # What a killed Spark has left.
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    (folder / "scratch").mkdir(parents=True)
     token = folder / _TOKEN
     token.touch(mode=0o600)
     token.write_text(secrets.token_hex(32))
     port = _free_port()
     settings = session.settings() | {
         "spark.app.name": "tidemark up",
-        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.local.dir": str(folder / "scratch"),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.sql.catalogImplementation": "hive",
