@@ -39,18 +39,20 @@
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set known = run_query(tidemark._loads_known(changes, feed, table)).rows[0] -%}
+    {%- set known = run_query(
+        'select coalesce(max(_load_id), 0) as applied, count(*) as row_count from ' ~ table
+    ).rows[0] -%}
     {%- set watermark = known['applied'] | int -%}
-    {%- set last_truncate = known['last_truncate'] | int -%}
-    {%- do tidemark._require_known_reloads(changes, known['unknown_reloads']) -%}
     {%- do tidemark.use_deletion_vectors(table, known['row_count'] | int) -%}
+
+    {%- set new = run_query(tidemark._new_changes(changes, feed, table, watermark, is_current)).rows[0] -%}
+    {%- do tidemark._require_known_reloads(changes, new['unknown_reloads']) -%}
+    {%- set last_truncate = (new['last_truncate'] or 0) | int -%}
     {%- set scope = {
         'kind': 'everything',
         'watermark': watermark,
         'truncates': last_truncate > 0,
     } -%}
-
-    {%- set new = run_query(tidemark._new_changes(changes, table, watermark, is_current)).rows[0] -%}
     {%- set in_order = can_go_on and new['late'] | int == 0 -%}
 
     {%- if last_truncate > watermark -%}
@@ -96,35 +98,6 @@
 {%- endmacro -%}
 
 
-{%- macro _loads_known(changes, feed, table) -%}
-    select
-        max(applied) as applied,
-        max(row_count) as row_count,
-        max(last_truncate) as last_truncate,
-        max(unknown_reloads) as unknown_reloads
-
-    from (
-        select
-            coalesce(max(_load_id), 0) as applied,
-            count(*) as row_count,
-            0 as last_truncate,
-            0 as unknown_reloads
-
-        from {{ table }}
-
-        union all
-
-        select
-            0 as applied,
-            0 as row_count,
-            last_truncate,
-            unknown_reloads
-
-        from ({{ tidemark._truncates_known(changes, feed) }})
-    )
-{%- endmacro -%}
-
-
 {#- A truncate has no key, so with a truncate there are more changes than keys. -#}
 {%- macro _first_changes(changes, feed) -%}
     select
@@ -151,19 +124,6 @@
 {%- endmacro -%}
 
 
-{%- macro _truncates_known(changes, feed) -%}
-    select
-        coalesce(max(_load_id), 0) as last_truncate,
-        {{ tidemark._unknown_reloads(feed) | indent(8) }} as unknown_reloads
-
-    from {{ changes }}
-
-    where
-        _is_delete
-        and _op = 'T'
-{%- endmacro -%}
-
-
 {#
     A staging view that was created before its log's first reload orders the changes
     after the reload only by their sequence.
@@ -182,21 +142,50 @@
     The number of changes in the newer loads, and how many of them are not newer than the newest known
     change of any key. If there are none, no key has a late change, and the build need not check key by
     key. In a history, a change with the time of a known change is also late: of two changes with the
-    same time, only the last is a version.
+    same time, only the last is a version. If there are newer loads, also the load of the last truncate.
 #}
-{%- macro _new_changes(changes, table, watermark, is_current) -%}
+{%- macro _new_changes(changes, feed, table, watermark, is_current) -%}
     with
+
+    known_rows as (
+
+        select
+            max(struct(_order.phase, _order.sequence)) as known_until,
+            max(_changed_at) as known_at,
+            0 as last_truncate,
+            0 as unknown_reloads
+
+        from {{ table }}
+
+    ),
+
+    {# The deletes in the log, which are a partition of it. #}
+    known_deletes as (
+
+        select
+            max(if(_load_id <= {{ watermark }}, struct(_order.phase, _order.sequence), null)) as known_until,
+            max(if(_load_id <= {{ watermark }}, _changed_at, null)) as known_at,
+            max(if(_op = 'T', _load_id, 0)) as last_truncate,
+            {{ tidemark._unknown_reloads(feed) | indent(12) }} as unknown_reloads
+
+        from {{ changes }}
+
+        where _is_delete
+
+    ),
 
     known as (
 
         select
-            max(struct(_order.phase, _order.sequence)) as known_until,
-            max(_changed_at) as known_at
+            max(known_until) as known_until,
+            max(known_at) as known_at,
+            max(last_truncate) as last_truncate,
+            max(unknown_reloads) as unknown_reloads
 
         from (
-            select _order, _changed_at from {{ table }}
+            select * from known_rows
             union all
-            select _order, _changed_at from {{ changes }} where _is_delete and _load_id <= {{ watermark }}
+            select * from known_deletes
         )
 
     )
@@ -208,7 +197,9 @@
             {%- if is_current %}
             or _changed_at <= known_at
             {%- endif %}
-        ) as late
+        ) as late,
+        max(last_truncate) as last_truncate,
+        max(unknown_reloads) as unknown_reloads
 
     from {{ changes }}
 

@@ -16,7 +16,8 @@ FEED: dict[str, Any] = {
     "epochs": [],
     "has_generations": False,
 }
-KNOWN = {"applied": 7, "row_count": 3, "last_truncate": 0, "unknown_reloads": 0}
+KNOWN = {"applied": 7, "row_count": 3}
+NEW = {"of_keys": 4, "late": 0, "last_truncate": 0, "unknown_reloads": 0}
 
 
 def scope(*answers: dict[str, Any], **options: Any) -> tuple[dict[str, Any], list[str]]:
@@ -52,7 +53,7 @@ def test_changes_that_are_no_relation_are_not_asked(changes: str, macros: Macros
 
 
 def test_changes_in_order_are_not_judged_key_by_key() -> None:
-    found, asked = scope(KNOWN, {"of_keys": 4, "late": 0})
+    found, asked = scope(KNOWN, NEW)
     assert (found["kind"], found["goes_on"], found["watermark"]) == ("newer", True, 7)
     assert "new_keys" not in found
     assert len(asked) == 2
@@ -60,42 +61,41 @@ def test_changes_in_order_are_not_judged_key_by_key() -> None:
 
 
 def test_without_new_changes_there_is_nothing_to_do() -> None:
-    found, asked = scope(KNOWN, {"of_keys": 0, "late": 0})
+    found, asked = scope(
+        KNOWN, {**NEW, "of_keys": 0, "last_truncate": None, "unknown_reloads": None}
+    )
     assert (found["kind"], found["goes_on"], len(asked)) == ("nothing", False, 2)
 
 
 def test_a_change_out_of_order_may_be_of_a_key_that_is_in_order() -> None:
-    late = {"of_keys": 4, "late": 1}
-    found, asked = scope(KNOWN, late, {"late_keys": 0, "settled_keys": 0})
+    found, asked = scope(KNOWN, {**NEW, "late": 1}, {"late_keys": 0, "settled_keys": 0})
     assert (found["kind"], found["goes_on"]) == ("newer", True)
     assert "new_keys" not in found
     assert len(asked) == 3
 
 
 def test_late_keys_are_a_view_that_is_kept_during_the_build() -> None:
-    late = {"of_keys": 4, "late": 1}
-    found, asked = scope(KNOWN, late, {"late_keys": 1, "settled_keys": 0})
+    found, asked = scope(KNOWN, {**NEW, "late": 1}, {"late_keys": 1, "settled_keys": 0})
     assert (found["late_keys"], found["settled_keys"]) == (True, False)
     assert found["new_keys"] == "the_table__new_keys"
     assert [sql.split(" ")[0] for sql in asked[3:]] == ["uncache", "create", "cache"]
 
 
 def test_what_cannot_go_on_derives_all_new_keys() -> None:
-    in_order = {"of_keys": 4, "late": 0}
-    found, asked = scope(KNOWN, in_order, {"late_keys": 4, "settled_keys": 0}, can_go_on=False)
+    found, asked = scope(KNOWN, NEW, {"late_keys": 4, "settled_keys": 0}, can_go_on=False)
     assert (found["late_keys"], found["goes_on"]) == (True, False)
     assert "true as is_late" in asked[2]
 
 
 @pytest.mark.parametrize(("late", "kind"), [(0, "newer"), (1, "everything")])
 def test_a_new_truncate_concerns_every_key_unless_it_is_in_order(late: int, kind: str) -> None:
-    found, _ = scope({**KNOWN, "last_truncate": 8}, {"of_keys": 4, "late": late})
+    found, _ = scope(KNOWN, {**NEW, "last_truncate": 8, "late": late})
     assert (found["kind"], found["truncates"]) == (kind, True)
 
 
 def test_a_staging_view_that_is_older_than_a_reload_stops_the_build() -> None:
     with pytest.raises(CompilerError, match="created before the reload"):
-        scope({**KNOWN, "unknown_reloads": 1})
+        scope(KNOWN, {**NEW, "unknown_reloads": 1})
 
 
 def test_a_load_with_one_change_a_key_goes_straight_through() -> None:
