@@ -57,12 +57,12 @@ def test_a_log_that_goes_back_lands_once_epochs_are_declared(
     assert tidemark(project, "run") == 0
 
     reason = (
-        "its changes contradict their positions: a key, which is the value in "
-        "tidemark.dead_letter, changed at 2024-03-01 13:00:00 at "
+        "its changes contradict their positions: a key (the column value of tidemark.dead_letter) "
+        "changed at 2024-03-01 13:00:00 at "
         "position 0000000002|00000000000000000090|0000000000, and at 2024-03-01 09:00:00 at the "
-        "later position 0000000913|00000000000000000100|0000000000: did the source's log, or the "
-        "topic, begin anew? Say since when in epochs, then tidemark replay; or tidemark confirm "
-        "back/untold/2.json"
+        "later position 0000000913|00000000000000000100|0000000000. If the source's log or the "
+        "topic was created again, add the time to epochs and run tidemark replay. If the changes "
+        "are correct: tidemark confirm back/untold/2.json"
     )
     assert f"back.untold: set aside back/untold/2.json: {reason}" in capfd.readouterr().out
     letters = dead_letters(project, "back")
@@ -157,5 +157,5 @@ def test_a_topic_made_anew_is_refused_also_in_one_load(project: Project) -> None
     zero = "0" * 20
     assert (
         f"changed at 2024-03-01 14:00:00 at position {zero}, and at 2024-03-01 09:00:00 "
-        f"at the same position {zero}: did the source's log, or the topic, begin anew?"
+        f"at the same position {zero}. If the source's log or the topic was created"
     ) in reasons[file]

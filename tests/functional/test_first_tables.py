@@ -33,7 +33,7 @@ def test_changes_become_tables(project: Project) -> None:
         "position",
     ) == [
         (5, "amount", "a lot", "not a decimal(9, 2)"),
-        (6, "Op", "X", "unknown operation: one of I, U, D was expected"),
+        (6, "Op", "X", "unknown operation: expected one of I, U, D"),
     ]
     # A log is only appended to. What a model says of its own table counts.
     for table, marks in (

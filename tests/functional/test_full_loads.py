@@ -44,7 +44,8 @@ def test_an_extract_with_a_key_twice_is_refused_and_the_dead_letter_has_the_key(
     ((_, _, _, value, reason),) = dead_letters(project, "twice")
     assert value == "id 1; id 3"
     assert reason == (
-        "2 keys stand in the extract more than once: tidemark.dead_letter names some as its value"
+        "2 keys are in the extract more than once; the column value of tidemark.dead_letter has "
+        "some of them"
     )
     assert landed.reasons == {"twice/t/a.csv": reason}
 
@@ -104,8 +105,9 @@ def test_a_load_file_of_an_older_longer_load_waits_for_someone_to_confirm_it(
     assert (landed.files, landed.rows, landed.set_aside) == (4, 4, 2)
     reasons = {file: reason for file, _, _, _, reason in dead_letters(project, "shorter")}
     assert reasons == {
-        f"LOAD0000000{number}.csv": "it is older than shorter/t/LOAD00000001.csv, which comes "
-        "before it in a full load: left over from another load? If it belongs to it: "
+        f"LOAD0000000{number}.csv": "it is older than shorter/t/LOAD00000001.csv, which "
+        "precedes it in the full load, so it is probably left over from another load. If it "
+        "belongs to this load: "
         f"tidemark confirm shorter/t/LOAD0000000{number}.csv, or shorter/t for all"
         for number in "3A"
     }

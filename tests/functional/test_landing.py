@@ -76,7 +76,7 @@ def test_bad_rows_are_dead_letters_and_the_good_ones_land(project: Project) -> N
         (file, 7, "id", "7.5", "not a int"),
         (file, 8, "id", "99999999999", "not a int"),
         (file, 9, "id", None, "key column is NULL"),
-        (file, 10, "Op", "Q", "unknown operation: one of I, U, D was expected"),
+        (file, 10, "Op", "Q", "unknown operation: expected one of I, U, D"),
         (file, 11, None, None, "4 fields instead of 6"),
         (file, 13, "day", "4713-01-01 00:00:00 BC", "not a date"),
     ]
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_taken_is_set_aside_and_the_others_land(project: P
     assert [(file, reason) for file, _, _, _, reason in dead_letters(project, "aside")] == [
         ("20240101-110000000.csv", "the file is empty (0 bytes)"),
         ("20240101-120000000.csv", "not utf-8"),
-        ("notes.csv", "the name is none that format dms writes"),
+        ("notes.csv", "format dms does not write files with this name"),
     ]
     (again,) = land(project)
     assert (again.files, again.set_aside) == (0, 0)
@@ -343,7 +343,7 @@ def test_files_that_vanish_delete_nothing(project: Project, policy: str) -> None
     for file in load.parent.iterdir():
         file.unlink()
     (landed,) = land(project)
-    assert ("are not in the landing folder any more" in landed.failure) == (policy == "fail")
+    assert ("are no longer in the landing folder" in landed.failure) == (policy == "fail")
     project.land(f"{source}/t/20240102-100000000.csv", "I,3,c\n")
     (landed,) = land(project)
     assert landed.rows == (0 if policy == "fail" else 1)

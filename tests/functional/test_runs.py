@@ -53,7 +53,7 @@ def test_a_table_that_fails_does_not_stop_the_others(
     assert project.rows("log_fails.bad", ["count(*)"]) == [(0,)]
     assert project.rows("current.cur_fails__good", ["id", "price"]) == [(1, 10)]
     assert not project.spark.catalog.tableExists("current.cur_fails__bad")
-    assert "nothing of them landed" in run_of(project, "fails.bad")["failure"]
+    assert "none of them landed" in run_of(project, "fails.bad")["failure"]
 
     # dbt alone does the same: the models of the table that failed fail, the others do not.
     project.land("fails/good/20240101-110000000.csv", "U,1,11,2\n")
@@ -243,7 +243,7 @@ def test_a_file_that_is_taken_back_was_never_there(
     failed = project.dbt("build").result.results
     reasons = {each.node.name: each.message for each in failed if each.status == "error"}
     assert list(reasons) == ["stg_back__x"]
-    assert "back/x/b.csv is to be taken back" in str(reasons["stg_back__x"])
+    assert "back/x/b.csv is to be retracted" in str(reasons["stg_back__x"])
     assert tidemark(project, "retract", "back/t/20240102-100000000.csv") == 0
     for table, rows in before.items():
         assert project.rows(table, ["* except (_order, _load_id)"], "id") == rows, table

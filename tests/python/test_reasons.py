@@ -6,7 +6,7 @@ from tidemark.ingest.reasons import Why
 def test_a_reason_is_a_sentence_with_its_arguments() -> None:
     reason = Why.REPEATED_KEYS("id 1; id 2", keys=2)
     assert reason.code is Why.REPEATED_KEYS
-    assert str(reason).startswith("2 keys stand in the extract more than once")
+    assert str(reason).startswith("2 keys are in the extract more than once")
     # A log may show the sentence, and must not show keys.
     assert reason.value == "id 1; id 2"
     assert "id 1" not in str(reason)

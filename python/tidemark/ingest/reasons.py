@@ -35,15 +35,15 @@ class Why(Enum):
     VANISHED = readers.VANISHED
     NO_BYTES = readers.NO_BYTES
     MISNAMED = "the name {file} is not UTF-8: rename the file, and the next run takes it"
-    FOREIGN = "the name is none that format {format} writes"
+    FOREIGN = "format {format} does not write files with this name"
     NO_TIME_IN_NAME = "the path has no time like {time_in_name} (time_in_name)"
     FILE_AHEAD = (
         "its time {at:%Y-%m-%d %H:%M:%S} is more than {ahead} ahead (ahead); if it is right: "
         "tidemark confirm {file}"
     )
     LEFT_OVER = (
-        "it is older than {newer}, which comes before it in a full load: left over from another "
-        "load? If it belongs to it: tidemark confirm {file}, or {folder} for all"
+        "it is older than {newer}, which precedes it in the full load, so it is probably left over "
+        "from another load. If it belongs to this load: tidemark confirm {file}, or {folder} for all"
     )
 
     # A file, by its records and by those of other files.
@@ -55,27 +55,27 @@ class Why(Enum):
         "tidemark confirm {folder}"
     )
     REPEATED_KEYS = (
-        "{keys} keys stand in the extract more than once: tidemark.dead_letter names some as its "
-        "value"
+        "{keys} keys are in the extract more than once; the column value of tidemark.dead_letter "
+        "has some of them"
     )
     LACKS_KEYS = (
         "the extract lacks {gone} of the {keys} keys of {before} before it, which is more than "
         "max_deleted_share {share:g}; if they are to be deleted: tidemark confirm {extract}"
     )
     POSITIONS_CONTRADICT = (
-        "its changes contradict their positions: a key, which is the value in "
-        "tidemark.dead_letter, changed at {later} at position {position}, and at {earlier} at the "
-        "{same_or_later} position {other}: did the source's log, or the topic, begin anew? Say "
-        "since when in epochs, then tidemark replay; or tidemark confirm {file}"
+        "its changes contradict their positions: a key (the column value of tidemark.dead_letter) "
+        "changed at {later} at position {position}, and at {earlier} at the {same_or_later} "
+        "position {other}. If the source's log or the topic was created again, add the time to "
+        "epochs and run tidemark replay. If the changes are correct: tidemark confirm {file}"
     )
     COLUMNS_TAKE_TURNS = (
-        "its columns take turns with those of {other} ({difference}): do two tasks of AWS DMS "
-        "write into one folder? Give each a folder of its own; if the source changed so: "
+        "its columns alternate with those of {other} ({difference}), so two AWS DMS tasks probably "
+        "write to one folder: give each its own. If the source has changed like this: "
         "tidemark confirm {file}"
     )
 
     # A record.
-    UNKNOWN_OPERATION = "unknown operation: one of {allowed} was expected"
+    UNKNOWN_OPERATION = "unknown operation: expected one of {allowed}"
     KEY_IS_NULL = "key column is NULL"
     SEQUENCE_IS_NULL = "sequence column is NULL"
     NO_TIMESTAMP = "not a timestamp"
@@ -87,24 +87,23 @@ class Why(Enum):
 
     # A whole table, which lands nothing in this run.
     TOO_MANY_BAD = (
-        "{bad} of {records} records are bad, which is more than max_rejected_share {share:g}: "
-        "nothing of them landed. Such as {some}"
+        "{bad} of {records} records are bad, which is more than max_rejected_share {share:g}, so "
+        "none of them landed. Examples: {some}"
     )
     FILES_MISSING = (
-        "{count} files that were read before are not in the landing folder any more, such as "
-        "{first}. AWS DMS deletes a table's files when the source truncates it. Nothing was "
-        "deleted here: put the files back, or set missing_files: ignore."
+        "{count} files that landed before are no longer in the landing folder, such as {first}. "
+        "AWS DMS deletes a table's files when the source truncates it. No rows were deleted: put "
+        "the files back, or set missing_files: ignore."
     )
     TO_BE_RETRACTED = (
-        "{file} is to be taken back, and its tables are to be derived without it: `tidemark run` "
-        "does both"
+        "{file} is to be retracted, and its tables rebuilt without it: `tidemark run` does both"
     )
 
     # Remarks.
-    WISH_WITHOUT_FILE = "not in the landing folder any more: {files}"
+    WISH_WITHOUT_FILE = "no longer in the landing folder: {files}"
     WRITTEN_AGAIN = (
-        "{file} was written again with the rows that it had, after changes. It counts as a copy "
-        "of the file; if it is a reload, run: tidemark confirm {file}"
+        "{file} was written again with the same rows, after changes. It counts as a copy of the "
+        "file. If it is a reload, run: tidemark confirm {file}"
     )
 
     def __call__(self, value: str | None = None, **arguments: object) -> Reason:
