@@ -43,7 +43,8 @@ class Why(Enum):
     )
     LEFT_OVER = (
         "it is older than {newer}, which precedes it in the full load, so it is probably left over "
-        "from another load. If it belongs to this load: tidemark confirm {file}, or {folder} for all"
+        "from another load. If it belongs to this load: tidemark confirm {file}, or {folder} for "
+        "all"
     )
 
     # A file, by its records and by those of other files.
