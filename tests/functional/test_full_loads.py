@@ -229,7 +229,7 @@ def test_a_single_load_file_with_its_rows_is_a_reload_when_someone_says_so(
     for at in (FIRST, FIRST + 5 * DAY):
         project.land("once/t/LOAD00000001.csv", "1,a\n", modified=at)
         (landed,) = land(project)
-    assert "if it is a reload, run: tidemark confirm once/t/LOAD00000001.csv" in str(
+    assert "If it is a reload, run: tidemark confirm once/t/LOAD00000001.csv" in str(
         landed.notes[0]
     )
     ledger.confirm(project.spark, "once/t/LOAD00000001.csv", "test")
