@@ -1,137 +1,185 @@
-"""Measure both, print seconds and the ratio.
+"""`make bench`: Tidemark and the hand-written job side by side, as whole processes.
 
-The hand-written job is what most people have: read the change file, keep the last row of each
-key, MERGE it with deletes. It keeps a current table only, and is wrong on late changes. Tidemark
-also keeps the change log, the history and the dead letters.
+Both get the same files, one after the other. Tidemark runs twice: each command with a Spark of its
+own, and with `tidemark up`. Its tables are compared with the truth. The figures go into
+docs/performance.md. BENCH_SIZES selects sizes, such as `BENCH_SIZES=3,100k`.
 """
 
 import os
-import random
-import resource
+import platform
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
+import yaml
 from tabulate import tabulate
 
-ROWS = int(os.environ.get("BENCH_ROWS", "200000"))
-CHANGES = int(os.environ.get("BENCH_CHANGES", "10000"))
-BATCHES = 3
-COLUMNS = {"id": "int", "name": "string", "city": "string", "amount": "bigint", "at": "timestamp"}
+from bench import data
+from tidemark.spark import machine
+
+REPO = Path(__file__).parent.parent
+PAGE = REPO / "docs" / "performance.md"
+MARKS = ("<!-- figures -->\n", "<!-- end of figures -->\n")
+SIZES = {"3": (3, 3), "100k": (100_000, 10_000), "1M": (1_000_000, 50_000)}
+_IDLE = 0.1
 
 
-@dataclass
-class Clock:
-    """Wall and CPU seconds of named steps; CPU counts this process and the JVM below it."""
+class Side:
+    """A project with one table, in a folder of its own."""
 
-    steps: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tidemark("init", str(folder))
+        self.landing = folder / "landing" / "shop" / "customers"
+        self.landing.mkdir(parents=True)
+        feed = {
+            "format": "dms",
+            "key": "id",
+            "sequence": "change_seq",
+            "timestamp_column": "commit_ts",
+        }
+        columns = [{"name": name, "data_type": kind} for name, kind in data.COLUMNS.items()]
+        table = {"name": "customers", "config": {"meta": {"feed": feed}}, "columns": columns}
+        source = {"name": "shop", "schema": "log_shop", "tables": [table]}
+        file = folder / "models" / "staging" / "shop" / "_shop__sources.yml"
+        file.parent.mkdir(parents=True)
+        file.write_text(yaml.safe_dump({"sources": [source]}, sort_keys=False))
+        self.tidemark("add", "shop.customers")
 
-    def measure(self, name: str, step: Callable[[], object]) -> None:
-        """Run a step and remember what it took."""
-        wall, cpu = time.perf_counter(), _cpu()
-        step()
-        took = (time.perf_counter() - wall, _cpu() - cpu)
-        self.steps.setdefault(name, []).append(took)
-        print(f"  {name}: {took[0]:.1f} s", flush=True)
+    def tidemark(self, *arguments: str) -> str:
+        """Run a command in the project."""
+        there = self.folder if self.folder.exists() else self.folder.parent
+        return run([str(Path(sys.executable).with_name("tidemark")), *arguments], there)
+
+    def lands(self, file: Path, name: str) -> float:
+        """The seconds of a run with this new file."""
+        shutil.copyfile(file, self.landing / f"{name}.parquet")
+        return timed(self.tidemark, "run")
+
+    def require_truth(self, truth: Path) -> None:
+        """Stop if the current table differs from the truth."""
+        names = ", ".join(data.COLUMNS)
+        tables = [
+            f"(select {names} from {each})"
+            for each in ("current.cur_shop__customers", f"parquet.`{truth}`")
+        ]
+        sides = (tables, tables[::-1])
+        counts = [f"(select count(*) from ({a} except all {b}))" for a, b in sides]
+        told = self.tidemark("sql", f"select {', '.join(counts)}", "--format", "csv")
+        if told.splitlines()[1] != "0,0":
+            sys.exit(f"The table differs from the truth:\n{told}")
 
 
-def _cpu() -> float:
-    """CPU seconds of this process and all its live children (the JVM is one)."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    total = own.ru_utime + own.ru_stime
-    tick = os.sysconf("SC_CLK_TCK")
-    me = os.getpid()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rsplit(") ", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[1]) == me:
-            total += (int(fields[11]) + int(fields[12])) / tick
-    return total
+def run(command: Sequence[str], folder: Path) -> str:
+    """The output of a command. Stops with it if the command fails."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("TIDEMARK_LAKE", "TIDEMARK_LANDING", "DBT_PROJECT_DIR")
+    }
+    environment["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
-def _write_files(folder: Path) -> None:
-    made_up = random.Random(7)
+def timed(step: Callable[..., object], *arguments: object) -> float:
+    """The seconds of a step."""
+    start = time.perf_counter()
+    step(*arguments)
+    return time.perf_counter() - start
 
-    def row(key: int) -> str:
-        return f"{key},name {key},city {key % 997},{made_up.randint(1, 10**6)},2024-01-01 10:00:00"
 
-    folder.mkdir(parents=True)
-    (folder / "LOAD00000001.csv").write_text("".join(row(key) + "\n" for key in range(ROWS)))
-    for batch in range(BATCHES):
-        lines = []
-        for _ in range(CHANGES):
-            op = made_up.choices("IUD", (10, 80, 10))[0]
-            key = made_up.randrange(ROWS + (ROWS if op == "I" else 0))
-            lines.append(f"{op},{row(key)}\n")
-        (folder / f"2024020{batch + 1}-100000000.csv").write_text("".join(lines))
+def measure(size: str, work: Path) -> list[list[str]]:
+    """The rows of the page for one size."""
+    files = work / size / "files"
+    rows, changes = SIZES[size]
+    data.make(files, rows, changes)
+    table = work / size / "script"
+
+    def script(file: str) -> float:
+        command = [sys.executable, "-m", "bench.script", str(table), str(files / file)]
+        return timed(run, command, REPO)
+
+    cold, warm = Side(work / size / "cold"), Side(work / size / "warm")
+    load = files / "load.parquet"
+    loads = (script("load.parquet"), cold.lands(load, "LOAD00000001"))
+    warm.tidemark("up")
+    try:
+        warm.lands(load, "LOAD00000001")
+        times: dict[str, list[float]] = {"script": [], "cold": [], "warm": []}
+        for number in range(1, data.BATCHES + 1):
+            name, landed = f"batch_{number}.parquet", f"2026020{number}-000000000"
+            times["script"].append(script(name))
+            times["cold"].append(cold.lands(files / name, landed))
+            times["warm"].append(warm.lands(files / name, landed))
+            print(size, {side: round(each[-1], 1) for side, each in times.items()}, flush=True)
+        idle = timed(cold.tidemark, "run")
+        queries = [timed(side.tidemark, "sql", "select 1") for side in (cold, warm)]
+        for side in (cold, warm):
+            side.require_truth(files / "truth.parquet")
+    finally:
+        warm.tidemark("down")
+    by, alone, up = (median(times[side]) for side in ("script", "cold", "warm"))
+    return [
+        [f"first load of {rows:,} rows", *_told(loads[0], loads[1], None)],
+        [f"a batch of {changes:,} changes to {rows:,} rows", *_told(by, alone, up)],
+        [f"nothing new ({rows:,} rows)", *_told(None, idle, None)],
+        [f"`tidemark sql` ({rows:,} rows)", *_told(None, *queries)],
+    ]
+
+
+def _told(script: float | None, alone: float, up: float | None) -> list[str]:
+    seconds = [f"{each:.1f}" if each is not None else "" for each in (script, alone, up)]
+    return [*seconds, *(f"{each / script:.2f}" if script and each else "" for each in (alone, up))]
+
+
+def busy() -> float:
+    """The share of the machine's time that other programs use now."""
+
+    def ticks() -> tuple[int, int]:
+        found = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        return sum(found), found[3] + found[4]
+
+    before = ticks()
+    time.sleep(3)
+    total, idle = (after - earlier for after, earlier in zip(ticks(), before, strict=True))
+    return 1 - idle / total
 
 
 def main() -> None:
-    """Run the benchmark in a lake of its own."""
+    """Measure all sizes, and write the page."""
+    share = busy()
+    if share > _IDLE:
+        sys.exit(f"Other programs use {share:.0%} of this machine. Try again when it is idle.")
+    sizes = os.environ.get("BENCH_SIZES", ",".join(SIZES)).split(",")
     work = Path(tempfile.mkdtemp(prefix="tidemark-bench-"))
-    os.environ["TIDEMARK_LAKE"] = str(work / "lake")
-    from tests.project import Project
-    from tidemark.spark import session
-
-    files = work / "files"
-    _write_files(files)
-    spark = session.get()
-    clock = Clock()
-    project = Project(work / "project", spark)
-    project.add("bench.t", COLUMNS, "id", loaded_at="2024-01-01")
-    target = project.landing / "bench" / "t"
-    target.mkdir(parents=True)
-    schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-
-    def arrive(name: str) -> None:
-        shutil.copy(files / name, target / name)
-
-    def hand_written(name: str, first: bool) -> None:
-        if first:
-            spark.read.csv(str(files / name), schema=schema).write.format("delta").saveAsTable(
-                "naive"
-            )
-            return
-        spark.read.csv(str(files / name), schema=f"op string, {schema}").createOrReplaceTempView(
-            "c"
-        )
-        spark.sql(
-            "merge into naive t using (select c.* from (select max_by(struct(*), at) as c "
-            "from c group by id)) s on t.id = s.id when matched and s.op = 'D' then delete "
-            "when matched then update set * when not matched and s.op <> 'D' then insert *"
-        )
-
-    names = sorted(file.name for file in files.iterdir())
-    load, changes = names[-1], names[:-1]
-    print(f"{ROWS} rows, then {BATCHES} batches of {CHANGES} changes")
-    arrive(load)
-    clock.measure("Tidemark, full load", project.build)
-    clock.measure("hand-written, full load", lambda: hand_written(load, True))
-    for name in changes:
-        arrive(name)
-        clock.measure("hand-written, a batch", lambda name=name: hand_written(name, False))  # type: ignore[misc]
-        clock.measure("Tidemark, a batch", project.build)
-    clock.measure("Tidemark, nothing new", project.build)
-
-    rows = [
-        (name, *(f"{median(values):.1f}" for values in zip(*times, strict=True)))
-        for name, times in clock.steps.items()
-    ]
-    print(tabulate(rows, headers=["median of a step", "wall s", "CPU s"], disable_numparse=True))
-    ours, theirs = (
-        median(cpu for _, cpu in clock.steps[name])
-        for name in ("Tidemark, a batch", "hand-written, a batch")
+    try:
+        rows = [row for size in sizes for row in measure(size, work)]
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    headers = ["median, seconds", "script", "Tidemark", "with `up`", "ratio", "ratio, `up`"]
+    figures = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("pyspark", "delta-spark", "dbt-core")
     )
-    print(
-        f"Tidemark (log, current, history) / hand-written (current only): {ours / theirs:.2f} CPU"
+    told = (
+        f"{time.strftime('%d %B %Y')}, {machine.cores()} cores, {machine.memory() >> 30} GiB, "
+        f"Python {platform.python_version()}, "
     )
-    shutil.rmtree(work, ignore_errors=True)
+    print(figures)
+    before, rest = PAGE.read_text().split(MARKS[0])
+    _, after = rest.split(MARKS[1])
+    PAGE.write_text(f"{before}{MARKS[0]}\n{told}{packages}:\n\n{figures}\n\n{MARKS[1]}{after}")
 
 
 if __name__ == "__main__":
