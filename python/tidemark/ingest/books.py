@@ -240,17 +240,21 @@ class _Files(Books):
         return max(table.transaction_version(transaction(feed)) or 0 for table in tables)
 
     def rows_of_load(self, feed: "Feed", load_id: int) -> int:
+        by_spark = _Spark(self._required_spark()).rows_of_load
+        if not _is_table(place(feed.log)):
+            # The schema has a place of its own.
+            return by_spark(feed, load_id)
         columns = ["min._load_id", "max._load_id", "num_records"]
         files = pa.table(self._open(feed.log).get_add_actions(flatten=True))
         if not {*columns} <= {*files.column_names}:
-            return _Spark(self._required_spark()).rows_of_load(feed, load_id)
+            return by_spark(feed, load_id)
         found = 0
         for first, last, count in zip(*(files[name].to_pylist() for name in columns), strict=True):
             if first == last == load_id:
                 found += count
             elif first is None or first <= load_id <= last:
                 # A compacted file has rows of several loads, and some files no statistics.
-                return _Spark(self._required_spark()).rows_of_load(feed, load_id)
+                return by_spark(feed, load_id)
         return found
 
     def properties(self, table: str) -> dict[str, str]:
