@@ -14,7 +14,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from tests.project import Project
-from tidemark.ingest import landing, ledger, log, reading
+from tidemark.dbt_plugin import dbt
+from tidemark.ingest import books, landing, ledger, log, reading
 from tidemark.ingest.landed import Landed
 
 pytestmark = pytest.mark.functional
@@ -25,7 +26,6 @@ COLUMNS = {"id": "int", "name": "string"}
 def land(project: Project) -> list[Landed]:
     """Landing alone, without dbt's models."""
     from tidemark import storage
-    from tidemark.dbt_plugin import dbt
 
     with project.here():
         feeds = dbt.feeds(dbt.parse())
@@ -38,6 +38,31 @@ def dead_letters(project: Project, source: str) -> list[tuple[Any, ...]]:
         f"from tidemark.dead_letter where source_name = '{source}' order by file, position"
     )
     return [tuple(row) for row in project.spark.sql(query).collect()]
+
+
+@pytest.mark.parametrize("indexed", ["32", "0"], ids=["with_statistics", "without_statistics"])
+def test_a_load_is_counted_by_the_statistics_of_files_or_else_by_spark(
+    project: Project, indexed: str
+) -> None:
+    source = f"counted{indexed}"
+    project.add(f"{source}.t", COLUMNS, "id")
+    with project.here():
+        (feed,) = dbt.feeds(dbt.parse())
+    log.missing(project.spark, [feed])
+    log.create(project.spark, feed)
+    property = f"delta.dataSkippingNumIndexedCols = {indexed}"
+    project.spark.sql(f"alter table {feed.log} set tblproperties ({property})")
+    loads = []
+    for day, rows in ((1, "I,1,a\nI,2,b\nD,3,\n"), (2, "U,1,c\n")):
+        project.land(f"{source}/t/2024010{day}-100000000.csv", rows)
+        (landed,) = land(project)
+        assert landed.plan
+        loads.append(landed.plan.load_id)
+    own = books.of(project.spark)
+    assert [own.rows_of_load(feed, load) for load in loads] == [3, 1]
+    # One file with the rows of both loads.
+    project.spark.sql(f"optimize {feed.log}")
+    assert [own.rows_of_load(feed, load) for load in (*loads, 99)] == [3, 1, 0]
 
 
 def test_bad_rows_are_dead_letters_and_the_good_ones_land(project: Project) -> None:
