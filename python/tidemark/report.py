@@ -60,6 +60,14 @@ def time_of(at: datetime | None) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
 
 
+def span_of(seconds: float) -> str:
+    """A length of time for people, in its largest unit: `90 s`, `5 min`, `3 h`, `2 d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
 def counted(number: int, what: str) -> str:
     """A number of things: `1 row`, `2 rows`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,6 +1,7 @@
 """`tidemark status`: the state of each table. On a lake of this machine it needs no Spark."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -44,13 +45,20 @@ def lines() -> Iterator[str]:
         new = len(landed.plan.files) if landed.plan else 0
         to_build = len(due & parsed.below(parsed.sources_of([name])))
         counts = (new, landed.set_aside, records.get(name, 0), to_build)
-        times = (report.time_of(run.get("at")), report.time_of(run.get("newest_change")))
-        table.append((name, *counts, *times, "failed" if landed.failure else ""))
-    headers = ["table", "new files", "set aside", "dead letters", "models to build", "last landed"]
-    yield tabulate(table, headers=[*headers, "newest change", ""])
+        table.append((name, *counts, *_times(run), "failed" if landed.failure else ""))
+    headers = ["table", "new files", "set aside", "dead letters", "to build"]
+    yield tabulate(table, headers=[*headers, "last landed", "newest change", "lag", ""])
     if any(landed.has_folder for landed in work):
         yield from report.without_folder(work)
     yield from report.remarks(work)
+
+
+def _times(run: dict[str, Any]) -> tuple[str, str, str]:
+    """How long ago a table's newest run was, its newest change, and how late that landed."""
+    at, changed = run.get("at"), run.get("newest_change")
+    ago = f"{report.span_of((datetime.now(UTC) - at).total_seconds())} ago" if at else ""
+    lag = report.span_of((at - changed).total_seconds()) if at and changed else ""
+    return ago, report.time_of(changed), lag
 
 
 def _books() -> books.Books | None:

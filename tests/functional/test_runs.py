@@ -49,6 +49,9 @@ def test_a_table_that_fails_does_not_stop_the_others(
     lines = {line.split()[0]: line.split() for line in table.splitlines() if line[:5] == "fails"}
     assert (lines["fails.bad"][1], lines["fails.bad"][-1]) == ("1", "failed")
     assert lines["fails.good"][1:5] == ["0", "0", "0", "0"]
+    # It has just landed a change of 2024.
+    assert lines["fails.good"][6:8] == ["s", "ago"]
+    assert lines["fails.good"][-1] == "d"
     assert "1 of 3 records are bad" in told.out
     assert project.rows("log_fails.bad", ["count(*)"]) == [(0,)]
     assert project.rows("current.cur_fails__good", ["id", "price"]) == [(1, 10)]

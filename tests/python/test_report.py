@@ -37,6 +37,21 @@ def test_the_log_has_a_line_for_each_line(tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (-1, "0 s"),
+        (119.4, "119 s"),
+        (120, "2 min"),
+        (7200, "2 h"),
+        (47.9 * 3600, "47 h"),
+        (2e5, "2 d"),
+    ],
+)
+def test_a_length_of_time_has_one_unit(seconds: float, told: str) -> None:
+    assert report.span_of(seconds) == told
+
+
 def test_a_build_counts_models_and_tests_but_no_hooks() -> None:
     def one(kind: str, status: str) -> SimpleNamespace:
         node = SimpleNamespace(resource_type=kind, name="x", original_file_path="tests/x.sql")
