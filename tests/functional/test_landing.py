@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,6 +64,20 @@ def test_a_load_is_counted_by_the_statistics_of_files_or_else_by_spark(
     # One file with the rows of both loads.
     project.spark.sql(f"optimize {feed.log}")
     assert [own.rows_of_load(feed, load) for load in (*loads, 99)] == [3, 1, 0]
+
+
+def test_a_log_in_a_schema_with_a_place_of_its_own_is_known_to_landing(
+    project: Project, tmp_path: Path
+) -> None:
+    project.spark.sql(f"create schema log_elsewhere location '{tmp_path}/elsewhere'")
+    project.add("elsewhere.t", COLUMNS, "id")
+    project.land("elsewhere/t/20240101-100000000.csv", "I,1,a\n")
+    (landed,) = land(project)
+    assert landed.plan
+    own = books.of(project.spark)
+    assert own.newest_load(landed.feed) == landed.plan.load_id
+    declared = json.loads(own.properties(landed.feed.log)["tidemark.declared_columns"])
+    assert declared == COLUMNS
 
 
 def test_bad_rows_are_dead_letters_and_the_good_ones_land(project: Project) -> None:

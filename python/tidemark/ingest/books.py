@@ -212,7 +212,7 @@ class _Files(Books):
             for table in TABLES
         ):
             return
-        _create(self._required_spark())
+        self._by_spark().create()
 
     def read(
         self, table: str, columns: Sequence[str], where: str = "true"
@@ -233,38 +233,37 @@ class _Files(Books):
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
     def newest_load(self, feed: "Feed") -> int:
-        at = place(feed.log)
-        if not _is_table(at):
-            return 0
+        if not _is_table(place(feed.log)):
+            # There is no log yet, or its schema has a place of its own.
+            return self._by_spark().newest_load(feed) if self.spark else 0
         tables = [self._open(name) for name in (feed.log, DEAD_LETTER)]
         return max(table.transaction_version(transaction(feed)) or 0 for table in tables)
 
     def rows_of_load(self, feed: "Feed", load_id: int) -> int:
-        by_spark = _Spark(self._required_spark()).rows_of_load
         if not _is_table(place(feed.log)):
-            # The schema has a place of its own.
-            return by_spark(feed, load_id)
+            return self._by_spark().rows_of_load(feed, load_id)
         columns = ["min._load_id", "max._load_id", "num_records"]
         files = pa.table(self._open(feed.log).get_add_actions(flatten=True))
         if not {*columns} <= {*files.column_names}:
-            return by_spark(feed, load_id)
+            return self._by_spark().rows_of_load(feed, load_id)
         found = 0
         for first, last, count in zip(*(files[name].to_pylist() for name in columns), strict=True):
             if first == last == load_id:
                 found += count
             elif first is None or first <= load_id <= last:
                 # A compacted file has rows of several loads, and some files no statistics.
-                return by_spark(feed, load_id)
+                return self._by_spark().rows_of_load(feed, load_id)
         return found
 
     def properties(self, table: str) -> dict[str, str]:
         if not _is_table(place(table)):
-            return {}
+            return self._by_spark().properties(table)
         return dict(self._open(table).metadata().configuration)
 
-    def _required_spark(self) -> "SparkSession":
+    def _by_spark(self) -> "_Spark":
+        """The tables through Spark, which knows their places."""
         assert self.spark
-        return self.spark
+        return _Spark(self.spark)
 
     def _open(self, table: str) -> Any:
         from deltalake import DeltaTable
