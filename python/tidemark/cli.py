@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # The optional extra that has a module.
 _EXTRAS = {
     **dict.fromkeys(("boto3", "botocore"), "aws"),
-    **dict.fromkeys(("pyhive", "TCLIService", "thrift", "grpc", "google", "zstandard"), "thrift"),
+    **dict.fromkeys(("pyhive", "TCLIService", "thrift"), "thrift"),
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests import environments
 from tests.environments import Environment
+from tidemark.spark import spark_line
 
 pytestmark = pytest.mark.functional
 
@@ -50,6 +51,11 @@ def test_a_new_project_from_nothing(wheel: Environment, tmp_path: Path) -> None:
         "1,Ada,1815-12-10",
         "2,Grace,1906-12-09",
     ]
+
+    if spark_line.name() == "4.1":
+        assert "Spark is up." in wheel.must("tidemark", "up", cwd=club)
+        assert csv_of(wheel, club, "select count(*) from current.cur_club__people") == ["2"]
+        assert wheel.must("tidemark", "down", cwd=club) == "Stopped.\n"
 
     again = wheel.run("tidemark", "init", "club", cwd=tmp_path)
     assert again.returncode == 1
