@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -93,6 +93,28 @@ def spark_home() -> str:
     return str(Path(found.origin).parent)
 
 
+def spark_submit(
+    settings: Mapping[str, str], connect_port: int, more: Iterable[str], *application: str
+) -> list[str]:
+    """The command that starts Spark with these settings only, and Connect on this port.
+
+    `more` has additional settings, as key=value. `application` is what spark-submit runs.
+    """
+    settings = {
+        **settings,
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(connect_port),
+        "spark.sql.catalogImplementation": "hive",
+        **dict(each.split("=", 1) for each in more),
+    }
+    # An empty file, so that the defaults of another Spark on this machine do not apply.
+    defaults = folder() / "spark-defaults.conf"
+    defaults.touch()
+    command = [f"{spark_home()}/bin/spark-submit", "--properties-file", str(defaults)]
+    command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
+    return [*command, *application]
+
+
 def spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int) -> int:
     """Start a process that outlives this one. Secrets are passed in its environment."""
     environment = {
@@ -167,7 +189,10 @@ def is_ours(process: int) -> bool:
 
 
 def end(processes: Mapping[str, int]) -> None:
-    """End the processes. Spark first, because it uses the metastore until its end."""
+    """End the server's processes, and forget it.
+
+    Spark ends first, because it uses the metastore until then.
+    """
     for process in reversed(list(processes.values())):
         until = time.monotonic() + 20
         with suppress(ProcessLookupError):
@@ -177,3 +202,4 @@ def end(processes: Mapping[str, int]) -> None:
                 if time.monotonic() > until:
                     os.kill(process, signal.SIGKILL)
                 time.sleep(0.1)
+    state_file().unlink(missing_ok=True)

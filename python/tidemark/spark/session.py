@@ -79,14 +79,13 @@ _size_of_run = [0]
 # dbt's threads ask for the session at the same time.
 _one_thread = threading.Lock()
 _one_adds = threading.Lock()
-_remote: list[SparkSession] = []
-# Whether the remote Spark is that of `tidemark up`.
-_is_warm = [False]
+# The base sessions over Connect, by the target's method: `session` is that of `tidemark up`.
+_remote: dict[str, SparkSession] = {}
 
 
 def is_remote() -> bool:
     """Whether Spark runs in another process."""
-    return targets.method() == "thrift" or bool(_remote)
+    return targets.method() == "thrift" or targets.method() in _remote
 
 
 def connect_url() -> str:
@@ -133,11 +132,11 @@ def get() -> SparkSession:
     """
     targets.require_spark()
     with _one_thread:
-        if _remote:
-            return _remote[0]
-        if targets.method() == "thrift":
-            _remote.append(_connected())
-            return _remote[0]
+        method = targets.method()
+        if method == "thrift" and method not in _remote:
+            _remote[method] = _connected()
+        if method in _remote:
+            return _remote[method]
         running: SparkSession | None = SparkSession.getActiveSession()
         running = running or getattr(SparkSession, "_instantiatedSession", None)
         if not running and warm.running():
@@ -149,7 +148,7 @@ def fresh() -> SparkSession:
     """A session with its own settings and temporary views, on the same Spark as `get`."""
     base = get()
     if is_remote():
-        return _open_warm(warm.url()) if _is_warm[0] else _connected()
+        return _connected() if targets.method() == "thrift" else _open_warm(warm.url())
     spark = base.newSession()
     # A host's Spark may have other settings.
     for name, value in (ESSENTIAL | _suited()).items():
@@ -193,28 +192,32 @@ def _warm() -> SparkSession | None:
     if not url:
         return None
     spark_line.claim(paths.lake_dir())
-    _is_warm[0] = True
-    _remote.append(_open_warm(url))
-    return _remote[0]
+    _remote["session"] = _open_warm(url)
+    return _remote["session"]
 
 
 def _open_warm(url: str) -> SparkSession:
     if not url:
         raise SetupError("Spark was stopped while this command used it. Run the command again.")
     spark = _opened(url)
+    # Before its connection is closed: ends the statements that may still run, and frees what the
+    # server keeps.
+    atexit.register(_stop_warm, spark)
     for name, value in _suited().items():
         spark.conf.set(name, value)
     return spark
 
 
+def _stop_warm(spark: SparkSession) -> None:
+    # Without an answer, `stop` would try again for long.
+    with suppress(Exception):
+        if warm.running():
+            spark.stop()
+
+
 def _close(spark: SparkSession) -> None:
     with suppress(Exception):
-        if _is_warm[0] and warm.running():
-            # Ends the statements that may still run, and frees what the server keeps.
-            spark.stop()
-        else:
-            # Without an answer, `stop` would try again for long.
-            spark.client.close()  # type: ignore[operator]
+        spark.client.close()  # type: ignore[operator]
 
 
 def _connected() -> SparkSession:

@@ -104,19 +104,11 @@ def up(*, say: Callable[[str], None] = print, more: Sequence[str] = ()) -> Serve
     settings = session.settings() | {
         "spark.app.name": "tidemark up",
         "spark.local.dir": str(folder / "scratch"),
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.sql.catalogImplementation": "hive",
     }
     java_options = f"{class_archive.java_options()} {settings['spark.driver.extraJavaOptions']}"
     settings["spark.driver.extraJavaOptions"] = java_options
-    settings |= dict(each.split("=", 1) for each in more)
-    # An empty file, so that the defaults of another Spark on this machine do not apply.
-    (folder / "spark-defaults.conf").touch()
-    command = [f"{processes.spark_home()}/bin/spark-submit"]
-    command += ["--properties-file", str(folder / "spark-defaults.conf")]
-    command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
-    command += ["--class", processes.CONNECT_SERVER, "spark-internal"]
+    application = ("--class", processes.CONNECT_SERVER, "spark-internal")
+    command = processes.spark_submit(settings, port, more, *application)
     log = folder / "spark.log"
     process = processes.spawn(
         command, log, {processes.TOKEN_VARIABLE: token.read_text()}, lock_file
@@ -128,7 +120,6 @@ def up(*, say: Callable[[str], None] = print, more: Sequence[str] = ()) -> Serve
         session.remove_unborn_tables(session.get())
     except BaseException:
         processes.end({"spark": process})
-        processes.state_file().unlink(missing_ok=True)
         raise
     say(f"Spark is up. {_told(started)}")
     return started
@@ -143,7 +134,6 @@ def down(*, say: Callable[[str], None] = print) -> None:
     server = running()
     if server:
         processes.end(server.processes)
-        processes.state_file().unlink(missing_ok=True)
     say("Stopped.")
 
 
@@ -159,7 +149,6 @@ def _kill(server: Server) -> None:
     for process in server.processes.values():
         os.kill(process, signal.SIGKILL)
     processes.end(server.processes)
-    processes.state_file().unlink(missing_ok=True)
 
 
 def _free_port() -> int:

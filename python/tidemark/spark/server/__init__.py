@@ -77,7 +77,6 @@ def start(
             processes.wait(server.processes["spark"], port, folder / "spark.log")
     except BaseException:
         processes.end(server.processes)
-        processes.state_file().unlink(missing_ok=True)
         raise
     say(_addresses(ports))
     return server
@@ -99,7 +98,6 @@ def stop(*, say: Callable[[str], None] = print) -> None:
         say("No server is running on this lake.")
         return
     processes.end(server.processes)
-    processes.state_file().unlink()
     say("Stopped.")
 
 
@@ -181,14 +179,10 @@ def _spark_command(
         "spark.executor.extraClassPath": joined,
         "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{ports.metastore}",
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(ports.connect),
-        "spark.sql.catalogImplementation": "hive",
     }
     settings["spark.driver.extraJavaOptions"] += f" -Dtidemark.password={password}"
     if master:
         settings["spark.master"] = master
-    settings |= dict(each.split("=", 1) for each in more)
     hive = {
         "hive.server2.thrift.bind.host": "127.0.0.1",
         "hive.server2.thrift.port": str(ports.thrift),
@@ -197,14 +191,14 @@ def _spark_command(
         # Statements run as the user who started the server.
         "hive.server2.enable.doAs": "false",
     }
-    command = [f"{processes.spark_home()}/bin/spark-submit"]
-    # An empty file, so that the defaults of another Spark on this machine do not apply.
-    (password.parent / "spark-defaults.conf").touch()
-    command += ["--properties-file", str(password.parent / "spark-defaults.conf")]
-    command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
-    command += ["--class", "org.codehaus.janino.JavaSourceClassLoader", "spark-internal"]
-    command += ["-sourcepath", str(processes.JAVA_SOURCES), "ThriftServer"]
-    return command + [part for name in hive for part in ("--hiveconf", f"{name}={hive[name]}")]
+    return processes.spark_submit(
+        settings,
+        ports.connect,
+        more,
+        *("--class", "org.codehaus.janino.JavaSourceClassLoader", "spark-internal"),
+        *("-sourcepath", str(processes.JAVA_SOURCES), "ThriftServer"),
+        *(part for name in hive for part in ("--hiveconf", f"{name}={hive[name]}")),
+    )
 
 
 def _with(
