@@ -17,10 +17,10 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-import yaml
 from tabulate import tabulate
 
 from bench import data
+from tidemark.scaffold import add
 from tidemark.spark import machine
 
 REPO = Path(__file__).parent.parent
@@ -44,13 +44,7 @@ class Side:
             "sequence": "change_seq",
             "timestamp_column": "commit_ts",
         }
-        columns = [{"name": name, "data_type": kind} for name, kind in data.COLUMNS.items()]
-        table = {"name": "customers", "config": {"meta": {"feed": feed}}, "columns": columns}
-        source = {"name": "shop", "schema": "log_shop", "tables": [table]}
-        file = folder / "models" / "staging" / "shop" / "_shop__sources.yml"
-        file.parent.mkdir(parents=True)
-        file.write_text(yaml.safe_dump({"sources": [source]}, sort_keys=False))
-        self.tidemark("add", "shop.customers")
+        add.write(folder, add.NewTable("shop", "customers", dict(data.COLUMNS), feed))
 
     def tidemark(self, *arguments: str) -> str:
         """Run a command in the project."""
