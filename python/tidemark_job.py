@@ -28,7 +28,10 @@ _VARIABLES = {
     "landing": ("TIDEMARK_LANDING", "where change files arrive, such as s3a://bucket/landing"),
     "warehouse": ("TIDEMARK_WAREHOUSE", "where schemas are created, such as s3a://bucket/tables"),
     "artifacts": (outcome.ARTIFACTS_VARIABLE, "where dbt's artifacts go, such as s3://bucket/runs"),
-    "notify": (outcome.NOTIFY_VARIABLE, "ARN of an SNS topic to notify when the run ends"),
+    "notify": (
+        outcome.NOTIFY_VARIABLE,
+        "ARN of an SNS topic, https://... or cmd:..., told when the run ends",
+    ),
     "catalog": ("TIDEMARK_CATALOG", "glue: register tables in the AWS Glue Data Catalog"),
     "target": (targets.TARGET_VARIABLE, "a target of profiles.yml with method session"),
 }

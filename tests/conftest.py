@@ -66,6 +66,11 @@ def spark(port_of_s3_tables: int) -> SparkSession:
         jars.install()
         more = s3_server.settings_of_bucket("tables", port_of_s3_tables)
         settings = {**session.settings(), **more}
+        # This Spark lives long enough for Java's optimizing compiler to pay off.
+        java = "spark.driver.extraJavaOptions"
+        settings[java] = settings[java].replace(
+            "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=512m"
+        )
         patched.setattr(session, "settings", lambda: settings)
         return session.get()
 

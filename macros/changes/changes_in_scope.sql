@@ -1,6 +1,6 @@
 {#
     The changes of single keys that a build reads. A truncate becomes a delete of every
-    existing key: the keys in the changes themselves, and the keys in the table.
+    existing key of its feed: the keys in the changes themselves, and the keys in the table.
 
     The CTEs that `keys_in_scope` returns must come before it.
 #}
@@ -79,8 +79,11 @@ from (
     {%- endif %}
 ) as every_key
 
-cross join (
+{% if feed.source_column %}inner{% else %}cross{% endif %} join (
     select
+        {%- if feed.source_column %}
+        {{ feed.source_column }},
+        {%- endif %}
         _changed_at,
         {{ order | indent(8) }},
         {{ of_load | join(', ') }}
@@ -92,6 +95,9 @@ cross join (
         and _op = 'T'
         and {{ 'true' if scope.late_keys else in_scope }}
 ) as truncates
+{%- if feed.source_column %}
+    on every_key.{{ feed.source_column }} = truncates.{{ feed.source_column }}
+{%- endif %}
 {% endif %}
 
 {%- endmacro -%}

@@ -2,7 +2,8 @@
     Decide which changes a build of a table must read, before its SQL is written. The SQL
     then contains only what this build needs.
 
-    Returns a mapping with `watermark`, the newest load that the table has applied;
+    Returns a mapping with `watermark`, the newest load that the table has applied (in a table of
+    several feeds with a source column, an expression that gives it for each feed);
     `truncates`, whether the changes in scope may include a truncate; and `kind`:
       everything  first build, full refresh, or a late truncate
       nothing     no newer load
@@ -27,10 +28,10 @@
 
     {%- if not execute or not is_incremental() -%}
         {%- set scope = {'kind': 'everything', 'watermark': 0, 'truncates': true} -%}
-        {#- In a unit test the changes are given rows, not a relation. `dbt docs` may run before the first build. -#}
-        {%- if execute and '__dbt__cte__' not in changes | string and load_relation(changes) -%}
+        {#- In a unit test the changes are given rows, not a relation. -#}
+        {%- if execute and '__dbt__cte__' not in changes | string and tidemark._are_built(changes, feed) -%}
             {%- set known = run_query(tidemark._first_changes(changes, feed)).rows[0] -%}
-            {%- do tidemark._require_known_reloads(changes, known['unknown_reloads']) -%}
+            {%- do tidemark._require_known_reloads(changes, feed, known['unknown_reloads']) -%}
             {%- do scope.update({
                 'truncates': known['truncates'] | int > 0,
                 'one_each': known['changes'] | int == known['changed_keys'] | int,
@@ -39,23 +40,20 @@
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set known = run_query(
-        'select coalesce(max(_load_id), 0) as applied, count(*) as row_count from ' ~ table
-    ).rows[0] -%}
-    {%- set watermark = known['applied'] | int -%}
-    {%- do tidemark.use_deletion_vectors(table, known['row_count'] | int) -%}
+    {%- set known = run_query(tidemark._applied(feed, table)).rows -%}
+    {%- set watermark = tidemark._watermark(feed, known) -%}
+    {%- do tidemark.use_deletion_vectors(table, known | sum(attribute='row_count') | int) -%}
 
     {%- set new = run_query(tidemark._new_changes(changes, feed, table, watermark, is_current)).rows[0] -%}
-    {%- do tidemark._require_known_reloads(changes, new['unknown_reloads']) -%}
-    {%- set last_truncate = (new['last_truncate'] or 0) | int -%}
+    {%- do tidemark._require_known_reloads(changes, feed, new['unknown_reloads']) -%}
     {%- set scope = {
         'kind': 'everything',
         'watermark': watermark,
-        'truncates': last_truncate > 0,
+        'truncates': (new['truncates'] or 0) | int > 0,
     } -%}
     {%- set in_order = can_go_on and new['late'] | int == 0 -%}
 
-    {%- if last_truncate > watermark -%}
+    {%- if (new['new_truncates'] or 0) | int > 0 -%}
         {#- A reload moves even known changes in the order. -#}
         {%- if in_order and not feed.has_generations -%}
             {%- do scope.update({'kind': 'newer', 'goes_on': true}) -%}
@@ -98,6 +96,34 @@
 {%- endmacro -%}
 
 
+{#- Whether the staging models are there. `dbt docs` may run before the first build. -#}
+{%- macro _are_built(changes, feed) -%}
+    {%- for relation in feed.relations or [changes] if not load_relation(relation) -%}
+        {%- do return(false) -%}
+    {%- endfor -%}
+    {%- do return(true) -%}
+{%- endmacro -%}
+
+
+{%- macro _applied(feed, table) -%}
+    select{% if feed.source_column %} {{ feed.source_column }} as source,{% endif %} coalesce(max(_load_id), 0) as applied, count(*) as row_count from {{ table }}
+    {%- if feed.source_column %} group by {{ feed.source_column }}{% endif %}
+{%- endmacro -%}
+
+
+{#- Feeds with format: table number their loads by themselves, so each feed has a watermark of its own. -#}
+{%- macro _watermark(feed, known) -%}
+    {%- if not feed.source_column -%}{%- do return(known[0]['applied'] | int) -%}{%- endif -%}
+    {%- set applied = [] -%}
+    {%- for row in known if row['source'] in feed.source_values -%}
+        {%- do applied.append("when '" ~ row['source'] ~ "' then " ~ row['applied'] | int) -%}
+    {%- endfor -%}
+    {%- do return(
+        'case ' ~ feed.source_column ~ ' ' ~ applied | join(' ') ~ ' else 0 end' if applied else 0
+    ) -%}
+{%- endmacro -%}
+
+
 {#- A truncate has no key, so with a truncate there are more changes than keys. -#}
 {%- macro _first_changes(changes, feed) -%}
     select
@@ -128,11 +154,12 @@
     A staging view that was created before its log's first reload orders the changes
     after the reload only by their sequence.
 #}
-{%- macro _require_known_reloads(changes, unknown_reloads) -%}
+{%- macro _require_known_reloads(changes, feed, unknown_reloads) -%}
     {%- if unknown_reloads | int > 0 -%}
+        {%- set relations = feed.relations or [changes] -%}
         {%- do exceptions.raise_compiler_error(
-            changes ~ " was created before the reload that is now in its log. Rebuild it first: "
-            ~ "dbt build --select " ~ changes.identifier ~ "+"
+            relations | join(' or ') ~ " was created before the reload that is now in its log. Rebuild it first: "
+            ~ "dbt build --select " ~ relations | map(attribute='identifier') | join('+ ') ~ "+"
         ) -%}
     {%- endif -%}
 {%- endmacro -%}
@@ -142,44 +169,54 @@
     The number of changes in the newer loads, and how many of them are not newer than the newest known
     change of any key. If there are none, no key has a late change, and the build need not check key by
     key. In a history, a change with the time of a known change is also late: of two changes with the
-    same time, only the last is a version. If there are newer loads, also the load of the last truncate.
+    same time, only the last is a version. If there are newer loads, also the numbers of all truncates
+    and of the new ones. With a source column, each feed is compared only with itself.
 #}
 {%- macro _new_changes(changes, feed, table, watermark, is_current) -%}
+    {%- set source = feed.source_column -%}
+    {%- set of_source = source ~ ',' if source else '' -%}
     with
 
     known_rows as (
 
-        select
+        select {{ of_source }}
             max(struct(_order.phase, _order.sequence)) as known_until,
             max(_changed_at) as known_at,
-            0 as last_truncate,
+            0 as truncates,
+            0 as new_truncates,
             0 as unknown_reloads
 
         from {{ table }}
-
+        {% if source %}
+        group by {{ source }}
+        {% endif %}
     ),
 
     {# The deletes in the log, which are a partition of it. #}
     known_deletes as (
 
-        select
+        select {{ of_source }}
             max(if(_load_id <= {{ watermark }}, struct(_order.phase, _order.sequence), null)) as known_until,
             max(if(_load_id <= {{ watermark }}, _changed_at, null)) as known_at,
-            max(if(_op = 'T', _load_id, 0)) as last_truncate,
+            count_if(_op = 'T') as truncates,
+            count_if(_op = 'T' and _load_id > {{ watermark }}) as new_truncates,
             {{ tidemark._unknown_reloads(feed) | indent(12) }} as unknown_reloads
 
         from {{ changes }}
 
         where _is_delete
-
+        {% if source %}
+        group by {{ source }}
+        {% endif %}
     ),
 
     known as (
 
-        select
+        select {{ of_source }}
             max(known_until) as known_until,
             max(known_at) as known_at,
-            max(last_truncate) as last_truncate,
+            max(truncates) as truncates,
+            max(new_truncates) as new_truncates,
             max(unknown_reloads) as unknown_reloads
 
         from (
@@ -187,7 +224,9 @@
             union all
             select * from known_deletes
         )
-
+        {% if source %}
+        group by {{ source }}
+        {% endif %}
     )
 
     select
@@ -198,12 +237,13 @@
             or _changed_at <= known_at
             {%- endif %}
         ) as late,
-        max(last_truncate) as last_truncate,
+        max(truncates) as truncates,
+        max(new_truncates) as new_truncates,
         max(unknown_reloads) as unknown_reloads
 
     from {{ changes }}
 
-    cross join known
+    {% if source %}left join known using ({{ source }}){% else %}cross join known{% endif %}
 
     where _load_id > {{ watermark }}
 {%- endmacro -%}
@@ -290,8 +330,11 @@
 
         from new_keys
 
-        cross join (
+        {% if feed.source_column %}inner{% else %}cross{% endif %} join (
             select
+                {%- if feed.source_column %}
+                {{ feed.source_column }},
+                {%- endif %}
                 max(struct(_order.phase, _order.sequence)) as known_until,
                 max(_changed_at) as known_at
 
@@ -300,7 +343,12 @@
             where
                 _is_delete
                 and _op = 'T'
+            {%- if feed.source_column %}
+
+            group by {{ feed.source_column }}
+            {%- endif %}
         )
+        {%- if feed.source_column %} using ({{ feed.source_column }}){% endif %}
         {% endif %}
     ),
 

@@ -5,8 +5,12 @@
     rows of the keys in the new loads. A deleted key is a row with `_op = 'D'`, which the
     merge deletes.
 #}
-{%- macro current_from_changes(changes, feed) -%}
+{%- macro current_from_changes(
+    changes, feed, source_column=none, source_values=none, before=none, before_at=none
+) -%}
 
+{%- set of_feeds = tidemark.changes_of_feeds(changes, feed, source_column, source_values, before, before_at) -%}
+{%- set changes, feed = of_feeds.changes, of_feeds.feed -%}
 {%- do tidemark.require_merge(
     feed.key,
     delete_condition="DBT_INTERNAL_SOURCE._op = 'D'",

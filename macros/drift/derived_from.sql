@@ -15,10 +15,12 @@
     {%- if execute and is_incremental() -%}
         {%- set known = tidemark._known_derivation(this) -%}
         {%- set drifted = [] -%}
-        {%- for name in (known if known is none else now) or [] if known.get(name) != now[name] -%}
-            {%- set was, is = known.get(name), now[name] -%}
+        {#- A table of one feed, with nothing before it, has none of these. -#}
+        {%- set settings_now = now.keys() | list + ['feeds', 'source column', 'before'] | reject('in', now) | list -%}
+        {%- for name in ([] if known is none else settings_now) if known.get(name) != now.get(name) -%}
+            {%- set was, is = known.get(name), now.get(name) -%}
             {%- set there = adapter.get_columns_in_relation(this) | map(attribute='name') | list -%}
-            {%- if is is not string and was is string and was -%}
+            {%- if is is not string and is is not none and was is string and was -%}
                 {#- The format of an older Tidemark. -#}
                 {%- set was = is -%}
             {%- elif name == 'partial rows' -%}
@@ -57,15 +59,13 @@
     {%- for name in feed.key -%}
         {%- do key.append(name ~ ' ' ~ tidemark._family(feed.columns[name])) -%}
     {%- endfor -%}
-    {%- set sequence = [] -%}
-    {%- for name in feed.sequence -%}
-        {%- do sequence.append(name ~ ' ' ~ feed.columns[name]) -%}
-    {%- endfor -%}
-    {%- set ordered_by = sequence | join(', ')
-        or ('place in the source' if feed.is_placed else 'place in the files') -%}
-    {%- set left_out = [] -%}
-    {%- for name in feed.columns if name not in feed.kept -%}
-        {%- do left_out.append(name) -%}
+    {%- set is_of_several = feed.source_column or feed.feeds and feed.feeds | length > 1 -%}
+    {%- set sequences, left_out = [], [] -%}
+    {%- for each in feed.feeds or [feed] -%}
+        {%- do sequences.append((each.name ~ ': ' if is_of_several else '') ~ tidemark._ordered_by(each)) -%}
+        {%- for name in each.columns if name not in each.kept and name not in left_out -%}
+            {%- do left_out.append(name) -%}
+        {%- endfor -%}
     {%- endfor -%}
     {%- set partial = {} -%}
     {%- for name in feed.columns if feed.partial -%}
@@ -74,12 +74,33 @@
     {%- endfor -%}
     {%- set derivation = {
         'key': key | join(', '),
-        'sequence': ([ordered_by] + (feed.epochs or [])) | join(', anew since '),
+        'sequence': sequences | sort | join('; '),
         'columns left out': left_out | sort,
         'partial rows': partial,
     } -%}
+    {%- if is_of_several -%}
+        {%- set names = [] -%}
+        {%- for each in feed.feeds -%}
+            {%- do names.append(each.name ~ (' as ' ~ feed.source_values[loop.index0] if feed.source_column else '')) -%}
+        {%- endfor -%}
+        {%- do derivation.update({'feeds': names | sort | join(', ')}) -%}
+    {%- endif -%}
+    {%- for name, value in {'source column': feed.source_column, 'before': feed.before}.items() if value -%}
+        {%- do derivation.update({name: value | replace("'", '')}) -%}
+    {%- endfor -%}
     {%- do derivation.update(settings) -%}
     {%- do return(derivation) -%}
+{%- endmacro -%}
+
+
+{%- macro _ordered_by(feed) -%}
+    {%- set sequence = [] -%}
+    {%- for name in feed.sequence -%}
+        {%- do sequence.append(name ~ ' ' ~ feed.columns[name]) -%}
+    {%- endfor -%}
+    {%- set ordered_by = sequence | join(', ')
+        or ('place in the source' if feed.is_placed else 'place in the files') -%}
+    {%- do return(([ordered_by] + (feed.epochs or [])) | join(', anew since ')) -%}
 {%- endmacro -%}
 
 
@@ -137,7 +158,7 @@
 
 
 {%- macro _as_text(value) -%}
-    {%- do return((value if value is string else value | join(', ')) or 'not set') -%}
+    {%- do return((value if value is string else (value or []) | join(', ')) or 'not set') -%}
 {%- endmacro -%}
 
 

@@ -8,7 +8,7 @@
 
     {%- if not execute -%}
         {%- do return({
-            'key': [], 'sequence': [], 'is_placed': false, 'epochs': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false, 'table': {},
+            'name': '', 'key': [], 'sequence': [], 'is_placed': false, 'epochs': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false, 'table': {},
         }) -%}
     {%- endif -%}
 
@@ -81,6 +81,7 @@
     {%- endif -%}
 
     {%- do return({
+        'name': source_name ~ '.' ~ table_name,
         'key': key,
         'sequence': sequence,
         'is_placed': is_placed,

@@ -11,10 +11,16 @@
     untracked=none,
     column_names={},
     open_end=none,
-    show_deletes=false
+    show_deletes=false,
+    source_column=none,
+    source_values=none,
+    before=none,
+    before_at=none
 ) -%}
+{%- set of_feeds = tidemark.changes_of_feeds(changes, feed, source_column, source_values, before, before_at) -%}
+{%- set changes, feed = of_feeds.changes, of_feeds.feed -%}
 {%- set shape = tidemark.history_shape(
     feed, tracked, untracked, column_names, open_end, show_deletes, bitemporal=false
 ) -%}
-{{ tidemark.history_rows(changes, feed, shape, tidemark.scope_until(load_id), merges=false) }}
+{{ tidemark.history_rows(changes, feed, shape, tidemark.scope_until(load_id, feed), merges=false) }}
 {%- endmacro -%}

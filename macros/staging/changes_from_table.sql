@@ -37,7 +37,7 @@
     {%- set batch_is_time = types[table.batch | lower].startswith('timestamp') -%}
     {%- set typed = {} -%}
     {%- for name, type in feed.columns.items() -%}
-        {%- do typed.update({name: tidemark._cast_or_fail(name, type, types[name | lower])}) -%}
+        {%- do typed.update({name: tidemark.cast_or_fail(name, type, types[name | lower])}) -%}
     {%- endfor -%}
     {%- set changed_at = 'cast(`' ~ table.changed_at ~ '` as timestamp)' if table.changed_at else none -%}
     {%- set batch_at = 'cast(`' ~ table.batch ~ '` as timestamp)' if batch_is_time else none %}
@@ -107,24 +107,4 @@
         _landed_at
 
     from operations
-{%- endmacro -%}
-
-
-{#- A value that does not fit its declared type is an error, never NULL. -#}
-{%- macro _cast_or_fail(name, type, from) -%}
-    {%- if from == type -%}
-        `{{ name }}`
-    {%- else -%}
-        coalesce(
-            {% if from == 'string' %}{{ tidemark.cast_text('`' ~ name ~ '`', type) }}{% else %}try_cast(`{{ name }}` as {{ type }}){% endif %},
-            if(
-                `{{ name }}` is null,
-                null,
-                raise_error(concat(
-                    'the column {{ name }} has the value ', cast(`{{ name }}` as string),
-                    ', which does not fit its data_type {{ type }}: correct the type in the YAML.'
-                ))
-            )
-        )
-    {%- endif -%}
 {%- endmacro -%}

@@ -173,13 +173,28 @@ def _land() -> None:
 
 
 @_tidemark.command("status")
+@click.option("--check", is_flag=True, help="Only say red or green; the exit code is 1 if red.")
 @_on_target
-def _status() -> None:
+def _status(check: bool) -> None:
     """Show each table: new files, dead letters, models to build, failures."""
     from tidemark import status
 
-    for line in status.lines():
+    for line in [status.check()] if check else status.lines():
         print(line)
+
+
+@_tidemark.command("report")
+@click.option("--output", metavar="FILE", help="Default: target/report.html.")
+@click.option("--docs", metavar="URL", help="The dbt docs (default: target/static_index.html).")
+@_on_target
+def _report(output: str | None, docs: str | None) -> None:
+    """Write the state of the lake as an HTML page.
+
+    It shows what needs attention, then times, changes, dead letters, sizes, slow nodes and tests.
+    """
+    from tidemark import page
+
+    print(f"Wrote {page.write(output, docs)}")
 
 
 @_tidemark.command("confirm")
@@ -224,15 +239,83 @@ def _noted(path: str, note: Callable[[Any, str, str], str]) -> str:
 
 @_tidemark.command("replay")
 @click.argument("names", metavar="SOURCE.TABLE", nargs=-1)
+@click.option("--all", "all_files", is_flag=True, help="All files, to rebuild a lost change log.")
 @_on_target
-def _replay(names: tuple[str, ...]) -> None:
+def _replay(names: tuple[str, ...], all_files: bool) -> None:
     """Read files with open dead letters again, after a fix.
 
     Without SOURCE.TABLE: the files of all tables.
     """
     from tidemark import runs
 
-    runs.run(replay=names)
+    if all_files and not names:
+        raise ConfigError("tidemark replay --all needs the tables: SOURCE.TABLE.")
+    runs.run(replay=names, replay_all=all_files)
+
+
+@_tidemark.command("maintain")
+@click.argument("tables", metavar="TABLE", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Only show what there is to do.")
+@click.option(
+    "--vacuum-after",
+    metavar="AGE",
+    help="Delete files that no version has needed for this long, such as '14 days' (default: 7).",
+)
+@click.option("--force", is_flag=True, help="Allow an AGE of less than 7 days.")
+@_on_target
+def _maintain(
+    tables: tuple[str, ...], dry_run: bool, vacuum_after: str | None, force: bool
+) -> None:
+    """Compact small files and delete the files of old versions.
+
+    TABLE is a model, a feed (SOURCE.TABLE), or schema.table. Without it: all tables, and rows and
+    lines of old runs.
+    """
+    from tidemark import maintain
+
+    wanted = maintain.policy(vacuum_after, force=force)
+    maintain.maintain(tables, wanted, dry_run=dry_run)
+
+
+@_tidemark.command("restore")
+@click.argument("table")
+@click.option("--to", "point", metavar="RUN|TIME", help="A run's id, or a time in UTC.")
+@_on_target
+def _restore(table: str, point: str | None) -> None:
+    """Put a current or history table back to what a run left, or show its versions.
+
+    TABLE is the name of the model. The next run applies what came after.
+    """
+    from tidemark import restore
+
+    if point is None:
+        restore.show(table)
+    else:
+        restore.restore(table, point)
+
+
+@_tidemark.command("register")
+@_on_target
+def _register() -> None:
+    """Add the tables of the warehouse to a metastore that has lost them."""
+    from tidemark import restore
+
+    restore.register()
+
+
+@_tidemark.command("diff")
+@click.argument("ref")
+@click.option("--keep", is_flag=True, help="Keep the schemas with the results.")
+@_on_target
+def _diff(ref: str, keep: bool) -> None:
+    """Show how the changes since a git branch or commit change the tables.
+
+    Builds the changed models, and what depends on them, into schemas of their own, and prints a
+    comparison as Markdown, for a pull request.
+    """
+    from tidemark import diff
+
+    diff.diff(ref, keep=keep)
 
 
 # A statement may begin with a comment, `-- ...`.
@@ -426,6 +509,15 @@ def _down() -> None:
     from tidemark.spark import warm
 
     warm.down()
+
+
+@_tidemark.command("watch")
+@_on_target
+def _watch() -> None:
+    """Run whenever files arrive in the landing folder, with a Spark that stays up."""
+    from tidemark import watch
+
+    watch.watch()
 
 
 def _settings(conf: Sequence[str]) -> Sequence[str]:

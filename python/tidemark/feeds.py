@@ -152,10 +152,17 @@ def _times(value: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _lateness(value: Any) -> str:
+def span(value: Any) -> timedelta:
+    """A length of time such as `7 days` or `36 hours`. Raises ValueError for anything else."""
     found = _LATENESS.fullmatch(value) if isinstance(value, str) else None
-    if not found or timedelta(**{f"{found[2]}s": int(found[1])}) > _LONGEST:
+    length = timedelta(**{f"{found[2]}s": int(found[1])}) if found else _LONGEST
+    if not found or length > _LONGEST:
         raise ValueError
+    return length
+
+
+def _lateness(value: Any) -> str:
+    span(value)
     return str(value)
 
 
@@ -235,6 +242,7 @@ _A_TIME = "(UTC), such as 2024-03-01 12:00:00"
 
 TEXT = Values("text", _text)
 CONDITION = Values("an SQL condition", _text)
+COUNT = Values("a whole number from 0 on", _if(lambda value: type(value) is int and value >= 0))
 FLAG = Values("true or false, without quotes", _if(lambda value: isinstance(value, bool)))
 SHARE = Values("a number from 0 to 1", _share)
 FOLDER = Values("a folder below the landing folder", _folder)
@@ -388,6 +396,8 @@ class Feed:
     missing_files: str = _setting(_one_of("ignore", "fail"), "ignore")
     strict: bool = _setting(FLAG, False)
     max_rejected_share: float = _setting(SHARE, 1.0)
+    max_dead_letters: int | None = _setting(COUNT)
+    max_lag: str | None = _setting(Values("such as '15 minutes' or '2 hours'", _lateness))
     encoding: str = _setting(Values("text", _encoding), "utf-8")
     binary_text: str = _setting(
         _one_of("hex", "base64", "utf-8"),
@@ -473,6 +483,11 @@ class Feed:
     def is_full_extract(self) -> bool:
         """Whether each extract is the whole table."""
         return self.format == "extract" and not self.status_column
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether a change can be a copy of another: without a sequence, its place orders it."""
+        return bool(self.sequence) and not self.is_full_extract
 
     @property
     def op_column(self) -> str | None:

@@ -1,6 +1,7 @@
 """Paths: the project, its lake, its landing folder, the jar cache."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -83,3 +84,20 @@ def jar_dir() -> Path:
     """The machine-wide jar cache: TIDEMARK_JARS, or `tidemark/jars` in the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return _from_env("TIDEMARK_JARS", cache / "tidemark" / "jars")
+
+
+def states(folder: str) -> Iterator[tuple[str, int, int]]:
+    """The `state` of every file below a folder, in a fixed order."""
+    for place, names, files in os.walk(folder, followlinks=True):
+        names.sort()
+        for name in sorted(files):
+            yield state(f"{place}/{name}")
+
+
+def state(file: str) -> tuple[str, int, int]:
+    """A file's path, size and modification time in nanoseconds, which change with the file."""
+    try:
+        status = Path(file).stat()
+    except OSError:  # a broken link, or just deleted
+        return file, -1, -1
+    return file, status.st_size, status.st_mtime_ns

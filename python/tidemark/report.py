@@ -29,6 +29,20 @@ def log(run_id: str, text: str) -> None:
         file.writelines(f"{now} {line}\n" for line in lines)
 
 
+def forget(before: datetime) -> None:
+    """Delete the lines of the lake's log that are older. It is in the order of time."""
+    log_file = paths.lake_dir() / "tidemark.log"
+    oldest = f"{before:%Y-%m-%dT%H:%M:%SZ}"
+    if not log_file.exists():
+        return
+    with log_file.open(encoding="utf-8") as old:
+        if not (first := old.readline()) or first >= oldest:
+            return
+        with paths.opened_in_lake("tidemark.log.new", "w") as new:
+            new.writelines(line for line in old if line >= oldest)
+    log_file.with_name("tidemark.log.new").replace(log_file)
+
+
 @contextmanager
 def progress(
     say: Callable[[str], None], doing: str, what: str
@@ -145,12 +159,13 @@ def remarks(landed: Sequence[Landed]) -> Iterator[str]:
     if landed and not any(entry.has_folder for entry in landed):
         yield from without_folder(landed)
     for entry in landed:
-        yield from map(printable, _of_table(entry))
+        yield from map(printable, of_table(entry))
         if entry.failure:
             yield printable(f"{entry.feed.name} failed: {entry.failure}", keep="\n\t")
 
 
-def _of_table(entry: Landed) -> Iterator[str]:
+def of_table(entry: Landed) -> Iterator[str]:
+    """A line for each thing about one table that needs attention, apart from its failure."""
     for _, file in entry.retracted:
         yield f"{entry.feed.name}: takes back {printable(file.path)}"
     for note in entry.notes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tidemark import outcome, paths, report, storage, targets
+from tidemark import maintain, outcome, paths, report, storage, targets
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.ingest import books, ledger, planning
@@ -41,6 +41,7 @@ def run(
     build_all: bool = False,
     verbose: bool = False,
     replay: Sequence[str] | None = None,
+    replay_all: bool = False,
 ) -> list[Landed]:
     """Land, and with `build` also build; gives what landed.
 
@@ -48,13 +49,16 @@ def run(
     its parents changed, and when it or one of its tests failed: so the next run repairs a run that
     died. Models whose feeds never had a file are left out; `build_all` builds everything. With
     `verbose` dbt also prints its own lines. `replay` names tables whose files with open dead
-    letters are read again; an empty list means all tables. Raises TablesFailedError, after the
-    others are done, when tables failed to land. With TIDEMARK_CATALOG the end of the run registers
-    the tables, and raises what goes wrong there.
+    letters are read again, with `replay_all` all their files; an empty list means all tables.
+    Raises TablesFailedError, after the others are done, when tables failed to land. With
+    TIDEMARK_CATALOG the end of the run registers the tables, and raises what goes wrong there.
+    With a policy for it, tables are maintained after that time has come, see `maintain`.
     """
+    # If it is wrong, the run says so before it lands anything.
+    policy = maintain.policy()
     run_id = new_run_id()
     with outcome.published(run_id) as lines:
-        this = Run(run_id, say, lines, build, build_all, verbose, replay)
+        this = Run(run_id, say, lines, build, build_all, verbose, replay, replay_all, policy)
         this.tell(f"Run {run_id}")
         idle = this.when_idle()
         return this.work() if idle is None else idle
@@ -85,6 +89,8 @@ class Run:
     builds_all: bool
     verbose: bool
     replays: Sequence[str] | None
+    replays_all: bool
+    policy: maintain.Policy
 
     def tell(self, text: str) -> None:
         """Print lines, and keep them for the log and for the end of the run."""
@@ -104,6 +110,8 @@ class Run:
         if any(each.plan or each.failure or book.retracting(each.feed) for each in work):
             return None
         if self.builds and known.due(book.newest_loads, project.read_built(own)):
+            return None
+        if self.builds and maintain.is_due(own, self.policy):
             return None
         self._tell_landed(work)
         if self.builds:
@@ -135,6 +143,9 @@ class Run:
                 text = f"{len(failed)} of {len(landed)} tables failed, see above: {names}."
                 report.log(self.id, text)
                 raise TablesFailedError(text)
+            # At the end: until here, readers would wait for newer rows.
+            if self.builds and maintain.is_due(books.of(spark), self.policy):
+                maintain.at_end_of_run(spark, parsed, self.policy, self.tell)
         return landed
 
     @contextmanager
@@ -180,8 +191,9 @@ class Run:
             )
         books.of(spark).create()
         asked = [feed for feed in parsed.feeds if not names or feed.name in names]
-        found = ledger.replay(spark, asked, self.id)
-        self.tell(f"{len(found)} files with open dead letters are read again.")
+        found = ledger.replay(spark, asked, self.id, all_files=self.replays_all)
+        which = "" if self.replays_all else " with open dead letters"
+        self.tell(f"{len(found)} files{which} are read again.")
 
     def _tell_landed(self, landed: Sequence[Landed]) -> None:
         self.tell(report.one_line(landed))
@@ -241,7 +253,8 @@ class Run:
             done = dbt.succeeded(results) & parsed.nodes.keys()
             fallen = dbt.failed(results)
             kept = {name: each for name, each in built.items() if name not in fallen}
-            project.write_built(own, {**kept, **parsed.built_from(done, newest)}, self.id)
+            now = {**kept, **parsed.built_from(done, newest)}
+            project.write_built(own, now, self.id, dbt.ended(results))
             for line in report.built(results, time.monotonic() - began):
                 self.tell(line)
         return True
@@ -269,17 +282,12 @@ def _parsed() -> tuple[project.Project, "catalog.AtEnd | None"]:
 
     Raises ConfigError when dbt cannot parse the project.
     """
+    # Also for a cached project: the import takes seconds, and Java starts meanwhile.
     from tidemark.dbt_plugin import dbt
 
-    known = None if registers() else project.cached()
-    if known:
-        return known, None
-    stamp = project.stamp()
-    manifest = dbt.parse()
-    parsed = project.of(manifest)
-    project.keep(parsed, manifest, stamp)
     if not registers():
-        return parsed, None
+        return project.current(), None
+    parsed, manifest = project.parse()
     from tidemark.aws import catalog
 
     return parsed, catalog.AtEnd(dbt.nodes(manifest))

@@ -1,69 +1,195 @@
-"""`tidemark status`: the state of each table. On a lake of this machine it needs no Spark."""
+"""The state of the tables, and what needs attention: for `tidemark status`, its exit code, the
+report and notifications. On a lake of this machine it needs no Spark.
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+The state is red if a problem is an error. Tidemark adds no rules of its own: an error is a table
+that failed to land, a model or a test that failed in dbt, and a bound of the YAML that is exceeded.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from tabulate import tabulate
 
-from tidemark import paths, report, targets
+from tidemark import feeds, outcome, paths, report, targets
 from tidemark.dbt_plugin import project
+from tidemark.errors import TidemarkError, printable
+from tidemark.feeds import Feed
 from tidemark.ingest import books, planning
-from tidemark.ingest.landed import Outcome
+from tidemark.ingest.books import Books
+from tidemark.ingest.landed import Landed, Outcome
+from tidemark.outcome import Problem
 
-_OPEN = "superseded_by is null"
+# The condition of dead letters that nobody has read again.
+OPEN = "superseded_by is null"
+_RUN = (
+    *("run_id", "source_name", "table_name", "files", "rows", "inserted", "updated", "deleted"),
+    *("rejected", "seconds", "newest_change", "failure", "at"),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One feed: its numbers of files, dead letters and models to build, and its times.
+
+    `landed_at` and `newest_change` are of its newest load; `lag` is the time between them.
+    """
+
+    feed: Feed
+    new_files: int
+    set_aside: int
+    dead_letters: int
+    to_build: int
+    failed: bool
+    landed_at: datetime | None
+    newest_change: datetime | None
+    limits: str
+
+    @property
+    def has_landed(self) -> bool:
+        """Whether it has ever landed, or has tried to."""
+        return self.failed or self.landed_at is not None
+
+    @property
+    def age(self) -> timedelta | None:
+        """The time since its newest load landed."""
+        return datetime.now(UTC) - self.landed_at if self.landed_at else None
+
+    @property
+    def lag(self) -> timedelta | None:
+        """The time from its newest change until that landed."""
+        if not self.landed_at or not self.newest_change:
+            return None
+        return self.landed_at - self.newest_change
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is known of a lake. `runs` has the rows of `tidemark.runs` in the order of time."""
+
+    parsed: project.Project
+    tables: list[Table]
+    problems: list[Problem]
+    results: dict[str, project.Result]
+    runs: pa.Table
+    own: Books
+    waiting: list[str]
+
+    @cached_property
+    def errors(self) -> list[Problem]:
+        """The problems that make the state red."""
+        return [problem for problem in self.problems if problem.is_error]
+
+    @cached_property
+    def last_run(self) -> dict[str, Any]:
+        """A row of the last run that landed files, empty without one."""
+        return dict((self.runs.slice(self.runs.num_rows - 1).to_pylist() or [{}])[0])
+
+
+def gather(*, may_start: bool = True) -> Status | None:
+    """The state of the lake; None if nothing has landed yet.
+
+    On a target that needs Spark, `may_start` allows to connect to it. Raises TidemarkError when the
+    project cannot be read or the landing folder is missing.
+    """
+    own = _books(may_start=may_start)
+    if own is None:
+        return None
+    parsed = project.current()
+    work, book = planning.of_landing_folder(own, parsed.feeds)
+    due = parsed.due(book.newest_loads, project.read_built(own))
+    runs = read(own, books.RUNS, _RUN).sort_by("at")
+    newest, loads = _newest(runs), _newest(runs.filter(pc.greater(runs["rows"], 0)))
+    records, aside = _open_records(own), _set_aside(own)
+    bounds = _bounds(parsed)
+    tables: list[Table] = []
+    problems: list[Problem] = []
+    for landed in work:
+        name = landed.feed.name
+        load = loads.get(name, {})
+        landed.failure = landed.failure or newest.get(name, {}).get("failure") or ""
+        landed.outcome = Outcome(set_aside=aside.get(name, {}))
+        table = Table(
+            landed.feed,
+            len(landed.plan.files) if landed.plan else 0,
+            landed.set_aside,
+            records.get(name, 0),
+            len(due & parsed.below(parsed.sources_of([name]))),
+            bool(landed.failure),
+            load.get("at"),
+            load.get("newest_change"),
+            _limits(landed.feed, bounds.get(name, {})),
+        )
+        tables.append(table)
+        problems += _of_landing(landed)
+        problems += _of_bounds(table, bounds.get(name, {}))
+    last = pc.max(runs["at"]).as_py()
+    problems += _stale(books.RUNS, bounds.get(books.RUNS, {}), last, "tidemark run")
+    known = {*parsed.nodes, *parsed.tests}
+    results = {name: each for name, each in project.read_results(own).items() if name in known}
+    problems += _of_results(results)
+    waiting = list(report.without_folder(work))
+    # The errors first, otherwise in the order of the project.
+    problems.sort(key=lambda problem: not problem.is_error)
+    return Status(parsed, tables, problems, results, runs, own, waiting)
 
 
 def lines() -> Iterator[str]:
-    """The last run, a line for each table, and what needs attention.
-
-    Raises TidemarkError when the project cannot be read or the landing folder is missing.
-    """
-    own = _books()
-    if own is None:
+    """The last run, a line for each table, and what needs attention, with commands for it."""
+    status = gather()
+    if status is None:
         yield f"Nothing has landed in {paths.lake_dir()} yet: tidemark run."
         return
-    parsed = project.cached()
-    if parsed is None:
-        from tidemark.dbt_plugin import dbt
-
-        parsed = project.of(dbt.parse())
-    work, book = planning.of_landing_folder(own, parsed.feeds)
-    due = parsed.due(book.newest_loads, project.read_built(own))
-    runs = _newest_runs(own)
-    records, aside = _open_records(own), _set_aside(own)
-    if runs:
-        last = max(runs.values(), key=lambda run: run["at"])
-        yield f"Last run that landed files: {last['run_id']}, {report.time_of(last['at'])}"
-    table = []
-    for landed in work:
-        name = landed.feed.name
-        run = runs.get(name, {})
-        landed.failure = landed.failure or run.get("failure") or ""
-        landed.outcome = Outcome(set_aside=aside.get(name, {}))
-        new = len(landed.plan.files) if landed.plan else 0
-        to_build = len(due & parsed.below(parsed.sources_of([name])))
-        counts = (new, landed.set_aside, records.get(name, 0), to_build)
-        table.append((name, *counts, *_times(run), "failed" if landed.failure else ""))
+    if status.last_run:
+        run_id, at = status.last_run["run_id"], report.time_of(status.last_run["at"])
+        yield f"Last run that landed files: {run_id}, {at}"
+    rows = [
+        (
+            *(table.feed.name, table.new_files, table.set_aside, table.dead_letters),
+            *(table.to_build, f"{span(table.age)} ago" if table.age is not None else ""),
+            *(report.time_of(table.newest_change), span(table.lag)),
+            "failed" if table.failed else "",
+        )
+        for table in status.tables
+    ]
     headers = ["table", "new files", "set aside", "dead letters", "to build"]
-    yield tabulate(table, headers=[*headers, "last landed", "newest change", "lag", ""])
-    if any(landed.has_folder for landed in work):
-        yield from report.without_folder(work)
-    yield from report.remarks(work)
+    yield tabulate(rows, headers=[*headers, "last landed", "newest change", "lag", ""])
+    yield from status.waiting
+    for problem in status.problems:
+        yield printable(problem.line, keep="\n\t")
 
 
-def _times(run: dict[str, Any]) -> tuple[str, str, str]:
-    """How long ago a table's newest run was, its newest change, and how late that landed."""
-    at, changed = run.get("at"), run.get("newest_change")
-    ago = f"{report.span_of((datetime.now(UTC) - at).total_seconds())} ago" if at else ""
-    lag = report.span_of((at - changed).total_seconds()) if at and changed else ""
-    return ago, report.time_of(changed), lag
+def check() -> str:
+    """Give a line if the state is green; raise TidemarkError with the first error if it is red.
+
+    TIDEMARK_NOTIFY is told if the state has changed.
+    """
+    status = gather()
+    if status is None:
+        raise TidemarkError(
+            f"red: nothing has landed in {paths.lake_dir()} yet. Next: tidemark run"
+        )
+    outcome.tell(status.last_run.get("run_id", ""), status.problems)
+    if status.errors:
+        more = len(status.errors) - 1
+        first = status.errors[0].line.partition("\n")[0]
+        raise TidemarkError(f"red: {first}" + (f" ({more} more: tidemark status)" if more else ""))
+    return f"green: {report.counted(len(status.tables), 'table')}"
 
 
-def _books() -> books.Books | None:
+def span(length: timedelta | None) -> str:
+    """A length of time for people; '' for none."""
+    return "" if length is None else report.span_of(length.total_seconds())
+
+
+def _books(*, may_start: bool) -> Books | None:
     own = books.without_spark()
-    if own or targets.method() == "session":
+    needs_spark = targets.method() != "session" or books.spark_is_a_hosts()
+    if own or not needs_spark or not may_start:
         return own
     from tidemark.spark import session
 
@@ -72,39 +198,120 @@ def _books() -> books.Books | None:
     return own
 
 
-def _newest_runs(own: books.Books) -> dict[str, dict[str, Any]]:
-    """The newest run of each table that got files, or failed."""
-    columns = ("source_name", "table_name", "run_id", "newest_change", "failure", "at")
-    newest: dict[str, dict[str, Any]] = {}
-    for row in books.rows(own.read(books.RUNS, columns)):
-        name = _name(row)
-        if name not in newest or newest[name]["at"] <= row["at"]:
-            newest[name] = row
-    return newest
+def _of_landing(landed: Landed) -> Iterator[Problem]:
+    """A failure, files that were set aside, and remarks of planning."""
+    name = landed.feed.name
+    if landed.failure:
+        text = f"{name} failed: {landed.failure}"
+        yield Problem("failed", name, text, "tidemark run", is_error=True)
+    for line in report.of_table(landed):
+        yield Problem("set aside", name, line, f"tidemark replay {name}")
 
 
-def _open_records(own: books.Books) -> dict[str, int]:
+def _of_bounds(table: Table, bounds: Mapping[str, timedelta]) -> Iterator[Problem]:
+    feed = table.feed
+    at = table.newest_change if "_changed_at" in bounds else table.landed_at
+    new = "tidemark run" if table.new_files else ""
+    yield from _stale(feed.name, bounds, at, new)
+    if feed.max_lag and table.lag is not None and table.lag > feeds.span(feed.max_lag):
+        text = f"{feed.name}: its newest change landed {span(table.lag)} after it was made, "
+        yield Problem("lag", feed.name, f"{text}max_lag is {feed.max_lag}.", new, is_error=True)
+    bound, found = feed.max_dead_letters, table.dead_letters + table.set_aside
+    is_error = bound is not None and found > bound
+    # A warning is only for rows: files that were set aside have a line each.
+    if is_error or table.dead_letters:
+        text = f"{feed.name}: {report.counted(found, 'open dead letter')}"
+        text += f", max_dead_letters is {bound}." if is_error else "."
+        fix = f"tidemark replay {feed.name}"
+        yield Problem("dead letters", feed.name, text, fix, is_error=is_error)
+
+
+def _stale(
+    what: str, bounds: Mapping[str, timedelta], at: datetime | None, command: str = ""
+) -> Iterator[Problem]:
+    """dbt's freshness: an error, else a warning, for rows that are too old."""
+    for name in ("error_after", "warn_after"):
+        if at and name in bounds and (age := datetime.now(UTC) - at) > bounds[name]:
+            text = f"{what}: its newest row is {span(age)} old, {name} is {span(bounds[name])}."
+            yield Problem("stale", what, text, command, is_error=name == "error_after")
+            return
+
+
+def _bounds(parsed: project.Project) -> dict[str, dict[str, timedelta]]:
+    """dbt's freshness of each source that has one.
+
+    `_changed_at` is among them if dbt reads the age from that column (loaded_at_field).
+    """
+    found: dict[str, dict[str, timedelta]] = {}
+    for source in parsed.sources:
+        bounds = {
+            name: timedelta(**{f"{each['period']}s": each["count"]})
+            for name, each in (source.get("freshness") or {}).items()
+            if name in ("warn_after", "error_after") and each and each.get("count") is not None
+        }
+        if bounds and source.get("loaded_at_field") == "_changed_at":
+            bounds["_changed_at"] = timedelta()
+        found[f"{source['source_name']}.{source['name']}"] = bounds
+    return found
+
+
+def _limits(feed: Feed, bounds: Mapping[str, timedelta]) -> str:
+    """The bounds of a table in words."""
+    told = [
+        f"{name} {span(bounds[name])}" for name in ("warn_after", "error_after") if name in bounds
+    ]
+    told += [f"max_lag {feed.max_lag}"] if feed.max_lag else []
+    return ", ".join(told)
+
+
+def _of_results(results: Mapping[str, project.Result]) -> Iterator[Problem]:
+    """The nodes and tests that failed or warned the last time that a run built them."""
+    for name, result in results.items():
+        kind, _, node = name.split(".", 2)
+        text = f"{kind} {node.split('.')[0]}"
+        first = result.message.partition("\n")[0]
+        if result.status in project.FAILURES:
+            yield Problem("failed", name, f"{text} failed: {first}", "tidemark run", is_error=True)
+        elif result.status == "warn":
+            yield Problem("warned", name, f"{text} warned: {first}", "")
+
+
+def read(own: Books, table: str, columns: Sequence[str], where: str = "true") -> pa.Table:
+    """As `Books.read`, as one table."""
+    schema = pa.schema([books.schema(table).field(name) for name in columns])
+    return pa.Table.from_batches(own.read(table, columns, where), schema)
+
+
+def counted(rows: pa.Table) -> list[dict[str, Any]]:
+    """The distinct rows, each with how often it occurs, `count_all`."""
+    found: list[dict[str, Any]]
+    found = rows.group_by(rows.column_names).aggregate([([], "count_all")]).to_pylist()
+    return found
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """`source.table` of a row of Tidemark's own tables."""
+    return f"{row['source_name']}.{row['table_name']}"
+
+
+def _newest(runs: pa.Table) -> dict[str, dict[str, Any]]:
+    """The last row of each table; the rows are in the order of time."""
+    numbered = runs.append_column("number", pa.array(range(runs.num_rows), pa.int64()))
+    last = numbered.group_by(["source_name", "table_name"]).aggregate([("number", "max")])
+    return {name_of(run): run for run in runs.take(last["number_max"]).to_pylist()}
+
+
+def _open_records(own: Books) -> dict[str, int]:
     """The number of each table's records in the dead letter that are open."""
-    names = ["source_name", "table_name"]
-    found = own.read(books.DEAD_LETTER, names, f"{_OPEN} and position is not null")
-    schema = pa.schema([books.schema(books.DEAD_LETTER).field(name) for name in names])
-    rows = (
-        pa.Table.from_batches(found, schema)
-        .group_by(names)
-        .aggregate([([], "count_all")])
-        .to_pylist()
-    )
-    return {_name(row): row["count_all"] for row in rows}
+    where = f"{OPEN} and position is not null"
+    found = counted(read(own, books.DEAD_LETTER, ("source_name", "table_name"), where))
+    return {name_of(row): row["count_all"] for row in found}
 
 
-def _set_aside(own: books.Books) -> dict[str, dict[str, str]]:
+def _set_aside(own: Books) -> dict[str, dict[str, str]]:
     """Each table's files that were set aside, and why."""
     aside: dict[str, dict[str, str]] = {}
     columns = ("source_name", "table_name", "file", "reason")
-    for row in books.rows(own.read(books.DEAD_LETTER, columns, f"{_OPEN} and position is null")):
-        aside.setdefault(_name(row), {})[row["file"]] = row["reason"]
+    for row in books.rows(own.read(books.DEAD_LETTER, columns, f"{OPEN} and position is null")):
+        aside.setdefault(name_of(row), {})[row["file"]] = row["reason"]
     return aside
-
-
-def _name(row: dict[str, Any]) -> str:
-    return f"{row['source_name']}.{row['table_name']}"

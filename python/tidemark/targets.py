@@ -3,6 +3,7 @@
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import yaml
@@ -63,18 +64,35 @@ def profiles_dir() -> Path:
     return next((folder for folder in folders if (folder / "profiles.yml").exists()), folders[-1])
 
 
+def with_schema(file: Path, schema: str) -> None:
+    """Write the profile into a file, with another schema for the target.
+
+    The target's schema `default` is replaced; another one gets the new one as a suffix.
+    """
+    profiles, output = _output(profiles_dir() / "profiles.yml", os.environ.get(TARGET_VARIABLE, ""))
+    own = str(output.get("schema", "default"))
+    output["schema"] = schema if own == "default" else f"{own}_{schema}"
+    file.write_text(yaml.safe_dump(profiles))
+
+
 @cache
 def _method(file: Path, name: str) -> str:
+    _, output = _output(file, name)
+    return "glue" if output.get("type") == "glue" else _rendered(output.get("method", ""))
+
+
+def _output(file: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The profiles of a file, and in them the settings of the target."""
     if not file.exists():
         raise ConfigError(f"{file} is missing. dbt needs it to know where to run.")
     project = yaml.safe_load((paths.project_dir() / "dbt_project.yml").read_text())
-    profile = yaml.safe_load(file.read_text()).get(project.get("profile"), {})
+    profiles = yaml.safe_load(file.read_text())
+    profile = profiles.get(project.get("profile"), {})
     outputs = profile.get("outputs", {})
     target = name or _rendered(profile.get("target", "default"))
     if target not in outputs:
         raise ConfigError(f"{file} has no target {target}: use one of {', '.join(outputs)}.")
-    output = outputs[target]
-    return "glue" if output.get("type") == "glue" else _rendered(output.get("method", ""))
+    return profiles, outputs[target]
 
 
 def _rendered(text: str) -> str:

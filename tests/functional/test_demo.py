@@ -13,11 +13,12 @@ from pyspark.sql import SparkSession
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.project import REPO
-from tidemark import demo
+from tidemark import cli, demo
 from tidemark.dbt_plugin import dbt, dbt_docs
 
 pytestmark = pytest.mark.functional
@@ -156,6 +157,7 @@ def browser() -> Iterator[webdriver.Chrome]:
     for argument in ("background-networking", "component-update", "sync", "quic"):
         options.add_argument(f"--disable-{argument}")
     options.add_argument("--window-size=1400,1000")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     options.binary_location = str(shutil.which("chromium"))
     driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     yield driver
@@ -210,3 +212,55 @@ def test_the_documentation_shows_a_model_and_its_lineage(
     wait.until(lambda _: visible("canvas"))
     nodes = browser.execute_script("return graph.nodes().map(node => node.data('label'))")
     assert {"stg_insurance__policies", "fct_policy_value_changes"} <= set(nodes)
+
+
+# What a screen reader needs, and a page without a network has: each finding is a line.
+_LACKS = """
+const all = (selector) => [...document.querySelectorAll(selector)];
+const empty = (element) => !element?.textContent.trim();
+return [
+  ...all("table").filter((each) => empty(each.caption)).map(() => "a table without caption"),
+  ...all("th:not([scope])").map(() => "a heading without scope"),
+  ...all("svg:not([role=img][aria-label])").map(() => "a chart without a name"),
+  ...all("[tabindex='0']:not([aria-label])").map(() => "a region without a name"),
+  ...all("a").filter(empty).map(() => "a link without text"),
+  ...all("nav a").filter((each) => !document.querySelector(each.hash)).map((each) => each.hash),
+  ...performance.getEntriesByType("resource").map((each) => each.name),
+];
+"""
+
+
+@pytest.mark.browser
+def test_the_report_is_read_on_any_screen_and_leads_to_the_documentation(
+    site: str, browser: webdriver.Chrome
+) -> None:
+    assert cli.main(["report"]) == 0
+    address = site.replace(dbt_docs.PAGE, "report.html")
+    browser.get_log("browser")
+    colors = []
+    for scheme, width in (("light", 1280), ("dark", 375)):
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.get(address)
+        assert browser.execute_script(_LACKS) == []
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        script = "return getComputedStyle(document.body).backgroundColor"
+        colors.append(browser.execute_script(script))
+        # The first thing that a keyboard reaches, and it is seen then.
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        skip = browser.switch_to.active_element
+        assert skip.text == "Skip to what needs attention"
+        assert skip.rect["x"] >= 0
+    assert colors == ["rgb(255, 255, 255)", "rgb(13, 17, 23)"]
+    assert browser.get_log("browser") == []
+
+    text = str(browser.find_element(By.TAG_NAME, "main").text)
+    assert "insurance.policies: 1 open dead letter." in text
+    assert "tidemark replay insurance.policies" in text
+    link = browser.find_element(By.LINK_TEXT, "history.hist_insurance__policies")
+    browser.execute_script("arguments[0].scrollIntoView({inline: 'center'})", link)
+    link.send_keys(Keys.ENTER)
+    wait = WebDriverWait(browser, 120, ignored_exceptions=[StaleElementReferenceException])
+    wait.until(lambda _: "One row per version that a policy ever had" in browser.page_source)

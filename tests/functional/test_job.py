@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from tidemark.spark import jars, processes, session, spark_line
 pytestmark = pytest.mark.functional
 
 COLUMNS = {"id": "int", "name": "string"}
+# What a cluster brings itself, or as the job's zip.
+NOT_INSTALLED = ("pyspark", "delta", "delta_spark", "tidemark", "__editable__.tidemark")
 
 
 class Job:
@@ -67,10 +71,22 @@ class Job:
             # spark-submit and Glue fetch these themselves.
             self.store.get(f"lake/app/{name}", self.folder / name)
 
+    def python(self) -> str:
+        """A Python with the packages of this one that a bundle's requirements.txt installs."""
+        there = self.folder / "python"
+        if not there.exists():
+            venv.create(there, symlinks=True)
+            (packages,) = there.glob("lib/*/site-packages")
+            for each in Path(sysconfig.get_path("purelib")).iterdir():
+                if each.name.split("-")[0] not in NOT_INSTALLED:
+                    (packages / each.name).symlink_to(each)
+        return str(there / "bin" / "python")
+
     def submit(
-        self, *arguments: str, python: str = sys.executable
+        self, *arguments: str, python: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run the job as Glue does, its own arguments included."""
+        python = python or self.python()
         locks = spark_line.lock_folder()
         found = [str(jar) for jar in jars.install([locks / "jars.lock", locks / "jars-s3.lock"])]
         # The settings of this project, which are for small data, and the cluster's own.
@@ -127,7 +143,8 @@ def test_a_job_lands_builds_tells_and_fails_with_the_tables(
     assert done.returncode == 1, done.stdout
     assert "Run jr_42" in done.stdout
     # spark-submit puts both outputs of Python into its first.
-    assert "tidemark: 1 of 2 tables failed, see above: jobs.bad." in done.stdout.splitlines()
+    last = "tidemark: 1 of 2 tables failed, see above: jobs.bad."
+    assert last in done.stdout.splitlines(), done.stdout
     assert "Traceback" not in done.stdout
     ((subject, message),) = aws.told()
     assert subject == "Tidemark run failed: jr_42"

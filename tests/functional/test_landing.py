@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests.project import Project
 from tidemark.dbt_plugin import dbt
-from tidemark.ingest import books, landing, ledger, log, reading
+from tidemark.ingest import books, direct, landing, ledger, log, reading
 from tidemark.ingest.landed import Landed
 
 pytestmark = pytest.mark.functional
@@ -320,15 +320,19 @@ def test_no_load_id_is_given_twice_when_the_ledger_is_an_older_one(project: Proj
     assert not again.is_new
 
 
+@pytest.mark.parametrize("way", [log.append, books.append_load], ids=["by_spark", "directly"])
 def test_an_append_that_did_not_come_about_fails_its_table(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    way: Callable[..., None], project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.add("lost.t", COLUMNS, "id")
-    project.land("lost/t/20240101-100000000.csv", "I,1,a\n")
+    source = f"lost_{way.__name__}"
+    project.add(f"{source}.t", COLUMNS, "id")
+    project.land(f"{source}/t/20240101-100000000.csv", "I,1,a\n")
     with monkeypatch.context() as patched:
-        patched.setattr(log, "append", lambda *_: None)
+        if way is log.append:
+            patched.setattr(direct, "land", lambda _: None)
+        patched.setattr(f"{way.__module__}.{way.__name__}", lambda *_: None)
         (landed,) = land(project)
-    assert "`log_lost`.`t` has 0 rows of load" in landed.failure
+    assert f"`log_{source}`.`t` has 0 rows of load" in landed.failure
     (landed,) = land(project)
     assert (landed.failure, landed.rows) == ("", 1)
 
@@ -450,6 +454,7 @@ def test_the_models_of_a_large_run_are_compiled_as_its_landing_is(
         during.append(is_compiled(project.spark))
         append(*given)
 
+    monkeypatch.setattr(direct, "land", lambda _: None)
     monkeypatch.setattr(log, "append", noted)
     for name, rows in (("1", 3), ("2", 20_000), ("3", 3)):
         text = "".join(f"I,{name}{n},abcdefgh\n" for n in range(rows))

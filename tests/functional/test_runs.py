@@ -224,44 +224,44 @@ def test_a_file_that_is_taken_back_was_never_there(
     project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:
     feed = {"sequence": "seq", "timestamp_column": "ts", "ahead": None, "lateness": "7 days"}
-    project.add("back.t", {"id": "int", "name": "string", "seq": "int"}, "id", **feed)
-    project.add("back.x", {"id": "int", "name": "string"}, "id", format="extract")
-    project.land("back/t/20240101-100000000.csv", "I,2024-01-01 10:00:00,1,a,1\n")
-    project.land("back/x/a.csv", "id,name\n1,a\n2,b\n", modified=1_704_100_000)
+    project.add("undone.t", {"id": "int", "name": "string", "seq": "int"}, "id", **feed)
+    project.add("undone.x", {"id": "int", "name": "string"}, "id", format="extract")
+    project.land("undone/t/20240101-100000000.csv", "I,2024-01-01 10:00:00,1,a,1\n")
+    project.land("undone/x/a.csv", "id,name\n1,a\n2,b\n", modified=1_704_100_000)
     assert tidemark(project, "run") == 0
     before = {
         table: project.rows(f"{table}", ["* except (_order, _load_id)"], "id")
         for layer in ("current.cur", "history.hist")
-        for table in (f"{layer}_back__t", f"{layer}_back__x")
+        for table in (f"{layer}_undone__t", f"{layer}_undone__x")
     }
     wrong = "U,2999-01-01 00:00:00,1,z,9\nI,2999-01-01 00:00:00,7,z,9\nU,x,1,z,10\n"
-    project.land("back/t/20240102-100000000.csv", wrong)
-    project.land("back/x/b.csv", "id,name\n1,c\n", modified=1_704_200_000)
+    project.land("undone/t/20240102-100000000.csv", wrong)
+    project.land("undone/x/b.csv", "id,name\n1,c\n", modified=1_704_200_000)
     assert tidemark(project, "run") == 0
-    assert tidemark(project, "retract", "back/nothing.csv") == 1
-    assert "Nothing of 'back/nothing.csv' has landed" in capfd.readouterr().err
+    assert tidemark(project, "retract", "undone/nothing.csv") == 1
+    assert "Nothing of 'undone/nothing.csv' has landed" in capfd.readouterr().err
     # Noted, and not done yet: dbt alone must not build on.
     with project.here():
-        ledger.retract(project.spark, "back/x/b.csv", "test")
+        ledger.retract(project.spark, "undone/x/b.csv", "test")
     failed = project.dbt("build").result.results
     reasons = {each.node.name: each.message for each in failed if each.status == "error"}
-    assert list(reasons) == ["stg_back__x"]
-    assert "back/x/b.csv is to be retracted" in str(reasons["stg_back__x"])
-    assert tidemark(project, "retract", "back/t/20240102-100000000.csv") == 0
+    assert list(reasons) == ["stg_undone__x"]
+    assert "undone/x/b.csv is to be retracted" in str(reasons["stg_undone__x"])
+    assert tidemark(project, "retract", "undone/t/20240102-100000000.csv") == 0
     for table, rows in before.items():
         assert project.rows(table, ["* except (_order, _load_id)"], "id") == rows, table
-    open_letters = "source_name = 'back' and superseded_by is null"
+    open_letters = "source_name = 'undone' and superseded_by is null"
     assert project.spark.table("tidemark.dead_letter").where(open_letters).count() == 0
     # Lateness counts from what is there.
-    project.land("back/t/20240103-100000000.csv", "U,2024-01-03 10:00:00,1,b,2\n")
+    project.land("undone/t/20240103-100000000.csv", "U,2024-01-03 10:00:00,1,b,2\n")
     assert tidemark(project, "run") == 0
-    assert project.rows("current.cur_back__t", ["name"]) == [("b",)]
+    assert project.rows("current.cur_undone__t", ["name"]) == [("b",)]
     assert tidemark(project, "run") == 0
     assert "Nothing to build" in capfd.readouterr().out
     # It can be confirmed again.
-    assert tidemark(project, "confirm", "back/x/b.csv") == 0
+    assert tidemark(project, "confirm", "undone/x/b.csv") == 0
     assert tidemark(project, "run") == 0
-    assert project.rows("current.cur_back__x", ["id", "name"]) == [(1, "c")]
+    assert project.rows("current.cur_undone__x", ["id", "name"]) == [(1, "c")]
 
 
 def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -115,3 +116,41 @@ def test_commands_use_a_warm_spark_and_survive_its_end(
     assert "Spark is up." in tell("tidemark", "up")
     assert tell("tidemark", "down") == "Stopped.\n"
     assert tell("tidemark", "run").endswith("has its newest load.\n")
+
+
+def test_watch_runs_when_files_arrive_and_ends_when_asked(project: Project, begin: Begin) -> None:
+    project.add("club.people", {"id": "int", "name": "string"}, "id", max_rejected_share=0)
+    put(project, 1, "I,1,Ada")
+    watch = begin("tidemark", "watch")
+    assert watch.stdout
+    lines: list[str] = []
+    at_last = threading.Timer(240, watch.kill)
+    at_last.start()
+
+    def until(text: str) -> str:
+        for line in watch.stdout or ():
+            lines.append(line)
+            if text in line:
+                return line
+        raise AssertionError("".join(lines))
+
+    try:
+        until("Watching")
+        until("3 models built")
+        # Not before the file has stayed as it is.
+        file = project.land("club/people/20240102-100000000.csv", "I,2,Gra")
+        file.write_text("I,2,Grace\nx,3,\n")
+        until("1 of 1 tables failed")
+        file.write_text("I,2,Grace\nI,3,Joan\n")
+        until("3 models built")
+        query = ["tidemark", "sql", "select name from current.cur_club__people order by id"]
+        told, _ = begin(*query, "--format", "csv").communicate(timeout=300)
+        assert told.splitlines() == ["name", "Ada", "Grace", "Joan"]
+        assert "Landed 1 row" in "".join(lines)
+        assert sum(line.startswith("Run ") for line in lines) == 3, lines
+    finally:
+        at_last.cancel()
+        watch.send_signal(signal.SIGTERM)
+        rest, _ = watch.communicate(timeout=300)
+    assert watch.returncode == 0
+    assert "Stopped watching. Spark is still up" in rest

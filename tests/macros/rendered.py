@@ -7,7 +7,7 @@ in dbt.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,16 +36,16 @@ class _ReturnedError(Exception):
         self.value = value
 
 
-Answer = Mapping[str, Any]
+Answer = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 @dataclass
 class Macros:
     """Calls macros: `Macros(...).history_rows(...)`.
 
-    `answers` are the rows of one query after the other; `asked` are the queries. `columns` are
-    those of the table that is built. Without `has_relations` nothing was built yet. `merge_of` is
-    the package whose merge dbt would take.
+    `answers` are the row, or the rows, of one query after the other; `asked` are the queries.
+    `columns` are those of the tables, and have the type `string`. Without `has_relations` nothing
+    was built yet. `merge_of` is the package whose merge dbt would take.
     """
 
     is_incremental: bool = False
@@ -62,8 +62,8 @@ class Macros:
 
         def run_query(sql: str) -> Any:
             self.asked.append(sql)
-            rows = [next(answers)] if sql.lstrip().startswith(("select", "with")) else []
-            return SimpleNamespace(rows=rows)
+            answer = next(answers) if sql.lstrip().startswith(("select", "with")) else []
+            return SimpleNamespace(rows=[answer] if isinstance(answer, Mapping) else answer)
 
         def refuse(message: str) -> None:
             raise CompilerError(message)
@@ -72,7 +72,9 @@ class Macros:
             raise _ReturnedError(value)
 
         merge = SimpleNamespace(macro=SimpleNamespace(package_name=self.merge_of))
-        columns = [SimpleNamespace(name=name, quoted=f"`{name}`") for name in self.columns]
+        columns = [
+            SimpleNamespace(name=name, quoted=f"`{name}`", dtype="string") for name in self.columns
+        ]
         self._context = {
             "execute": True,
             "this": Relation("the.table"),

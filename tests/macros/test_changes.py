@@ -17,7 +17,7 @@ FEED: dict[str, Any] = {
     "has_generations": False,
 }
 KNOWN = {"applied": 7, "row_count": 3}
-NEW = {"of_keys": 4, "late": 0, "last_truncate": 0, "unknown_reloads": 0}
+NEW = {"of_keys": 4, "late": 0, "truncates": 0, "new_truncates": 0, "unknown_reloads": 0}
 
 
 def scope(*answers: dict[str, Any], **options: Any) -> tuple[dict[str, Any], list[str]]:
@@ -62,7 +62,8 @@ def test_changes_in_order_are_not_judged_key_by_key() -> None:
 
 def test_without_new_changes_there_is_nothing_to_do() -> None:
     found, asked = scope(
-        KNOWN, {**NEW, "of_keys": 0, "last_truncate": None, "unknown_reloads": None}
+        KNOWN,
+        {**NEW, "of_keys": 0, "truncates": None, "new_truncates": None, "unknown_reloads": None},
     )
     assert (found["kind"], found["goes_on"], len(asked)) == ("nothing", False, 2)
 
@@ -89,7 +90,7 @@ def test_what_cannot_go_on_derives_all_new_keys() -> None:
 
 @pytest.mark.parametrize(("late", "kind"), [(0, "newer"), (1, "everything")])
 def test_a_new_truncate_concerns_every_key_unless_it_is_in_order(late: int, kind: str) -> None:
-    found, _ = scope(KNOWN, {**NEW, "last_truncate": 8, "late": late})
+    found, _ = scope(KNOWN, {**NEW, "truncates": 1, "new_truncates": 1, "late": late})
     assert (found["kind"], found["truncates"]) == (kind, True)
 
 

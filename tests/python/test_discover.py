@@ -357,11 +357,14 @@ def test_records_with_a_schema_tell_their_types(landing: Landing) -> None:
         {"field": "day", "type": "int32", "name": f"{debezium}.Date"},
         {"field": "at", "type": "int64", "name": f"{debezium}.MicroTimestamp"},
         {"field": "zoned", "type": "string", "name": f"{debezium}.ZonedTimestamp"},
+        {"field": "opens", "type": "int64", "name": f"{debezium}.MicroTime"},
+        {"field": "closes", "type": "int32", "name": f"{connect}.Time"},
         {"field": "tags", "type": "array"},
         {"field": "__op", "type": "string"},
         {"field": "__lsn", "type": "int64"},
     ]
     row = {"id": 1, "price": "EtZP", "day": 19439, "at": 5, "zoned": "x", "tags": []}
+    row |= {"opens": 36_000_000_000, "closes": 64_800_000}
     record = {
         "schema": {"type": "struct", "fields": fields},
         "payload": {**row, "__op": "c", "__lsn": 5},
@@ -375,8 +378,47 @@ def test_records_with_a_schema_tell_their_types(landing: Landing) -> None:
         "day": "date",
         "at": "timestamp_ntz",
         "zoned": "timestamp",
+        # Landing writes 10:00:00, not the number.
+        "opens": "string",
+        "closes": "string",
         "tags": "string",
     }
+
+
+def keys(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_the_messages_keys_beside_a_file_tell_the_key(landing: Landing, wrapped: bool) -> None:
+    rows: list[dict[str, Any]] = [{"order_id": 1, "line": 1}, {"order_id": 1, "line": 2}]
+    of_key = [{"schema": {"type": "struct"}, "payload": row} for row in rows] if wrapped else rows
+    name = "topics/pg.shop.lines/partition=0/pg.shop.lines+0+0000000000"
+    landing.land(f"{name}.keys.json", keys(*of_key))
+    # `id` would be the key by its name, but no key of the database.
+    changes = [event("c", None, row | {"id": row["line"]}, lsn=5) for row in rows]
+    landing.land(f"{name}.json", "".join(changes))
+    table = landing.table()
+    assert table.key == ["order_id", "line"]
+    assert (table.files, table.todos) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "of_key", ['{"other": 1}\n', "1\n", "null\n", "", "{", '{"schema": 1, "payload": null}\n', "[]"]
+)
+def test_keys_that_are_no_columns_tell_nothing(landing: Landing, of_key: str) -> None:
+    landing.land("s/lines/a+0+0.keys.json", of_key)
+    landing.land("s/lines/a+0+0.json", event("c", None, {"line": 1}, lsn=5))
+    assert landing.table().key is None
+
+
+def test_iso_dates_are_dates(landing: Landing) -> None:
+    """What Debezium writes with time.precision.mode=isostring."""
+    row = {"id": 1, "born": "1815-12-10Z", "at": "2024-01-31T10:00:00Z", "free": "2024-01-31Z"}
+    rows = [row, {**row, "id": 2, "born": None, "free": "2024-01-31Z?"}]
+    landing.land("s/t/a+0+0.json", "".join(event("r", None, row, lsn=5) for row in rows))
+    columns = landing.table().columns
+    assert columns == {"id": "bigint", "born": "date", "at": "timestamp", "free": "string"}
 
 
 def test_flattened_records_without_a_place_are_ordered_by_their_offset(landing: Landing) -> None:

@@ -1,13 +1,23 @@
-"""How a run ended: its files in one folder, a message on a real SNS topic, whatever happened."""
+"""How a run ended, and when the state changes: artifacts, a real SNS topic, webhooks, commands."""
 
+import json
 import os
+import shlex
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.aws_server import AwsServer
+from tests.project import REPO
 from tidemark import outcome
 from tidemark.errors import TidemarkError
+from tidemark.outcome import Problem
 
 
 @pytest.fixture
@@ -15,7 +25,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder like a project's after an invocation of dbt an hour ago."""
     monkeypatch.setenv("DBT_PROJECT_DIR", str(tmp_path))
     monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "not there yet"))
-    (tmp_path / "dbt_project.yml").write_text("name: x\n")
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(REPO / "profiles"))
+    (tmp_path / "dbt_project.yml").write_text("name: x\nprofile: tidemark\n")
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "manifest.json").write_text("{}")
     return tmp_path
@@ -93,3 +104,118 @@ def test_what_cannot_be_told_does_not_hide_why_a_run_failed(
     with pytest.raises(TidemarkError, match="^two tables$"), outcome.published("r"):
         raise TidemarkError("two tables")
     assert "tidemark: The run failed, but TIDEMARK_NOTIFY: The SNS topic" in capsys.readouterr().err
+
+
+@dataclass
+class Webhook:
+    """A real server: what it was sent, and what it answers."""
+
+    url: str = ""
+    status: int = 204
+    told: list[dict[str, Any]] = field(default_factory=list)
+
+
+@pytest.fixture
+def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
+    hook = Webhook()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            assert self.headers["Content-Type"] == "application/json"
+            self.send_response(hook.status)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+            if hook.status < 300:
+                hook.told.append(json.loads(body))
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        hook.url = f"http://127.0.0.1:{server.server_port}/services/a-secret"
+        monkeypatch.setenv("TIDEMARK_NOTIFY", hook.url)
+        yield hook
+        server.shutdown()
+
+
+def late(name: str, text: str = "") -> Problem:
+    return Problem("stale", name, text or f"{name} is late.", "tidemark run", is_error=True)
+
+
+def test_a_state_is_told_when_it_changes_and_only_then(project: Path, webhook: Webhook) -> None:
+    warning = Problem("warned", "t", "only a warning")
+    states: list[list[Problem]] = [
+        *([], [warning]),
+        *([warning, late("a")], [late("a", "a is later still.")], [late("a"), late("b")]),
+        *([late("b")], [], []),
+    ]
+    for number, problems in enumerate(states):
+        outcome.tell(f"r{number}", problems)
+    assert [(told["run_id"], told["state"]) for told in webhook.told] == [
+        *(("r0", "green"), ("r2", "red"), ("r4", "red"), ("r5", "red"), ("r6", "green")),
+    ]
+    assert webhook.told[2] == {
+        "text": "Tidemark is red: r4\na is late. Next: tidemark run",
+        "state": "red",
+        "run_id": "r4",
+        "reasons": ["a is late. Next: tidemark run", "b is late. Next: tidemark run"],
+    }
+
+
+def test_runs_that_fail_in_the_same_way_are_told_once(project: Path, webhook: Webhook) -> None:
+    for run_id, reason in (("r1", "process 17 has it"), ("r2", "process 18 has it"), ("r3", "no")):
+        with pytest.raises(TidemarkError), outcome.published(run_id):
+            # As a job that runs `tidemark status --check` does.
+            outcome.tell(run_id, [])
+            raise TidemarkError(reason)
+    assert [told["text"].splitlines() for told in webhook.told] == [
+        ["Tidemark run failed: r1", "process 17 has it"],
+        ["Tidemark run failed: r3", "no"],
+    ]
+    with outcome.published("r4"):
+        pass
+    assert webhook.told[-1]["text"] == "Tidemark run succeeded: r4"
+
+
+@pytest.mark.parametrize("status", [302, 500])
+def test_what_a_webhook_refuses_is_told_again(status: int, project: Path, webhook: Webhook) -> None:
+    webhook.status = status
+    with pytest.raises(
+        TidemarkError, match=rf"The webhook at 127.0.0.1 answered {status}"
+    ) as error:
+        outcome.tell("r1", [late("a")])
+    assert "a-secret" not in str(error.value)
+    webhook.status = 200
+    outcome.tell("r2", [late("a")])
+    assert [told["run_id"] for told in webhook.told] == ["r2"]
+
+
+def test_a_command_gets_the_state(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "page me.py"
+    script.write_text("import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.stdin.read())")
+    file = tmp_path / "told; echo.json"
+    command = shlex.join([sys.executable, str(script), str(file)])
+    monkeypatch.setenv("TIDEMARK_NOTIFY", f"cmd:{command}")
+    outcome.tell("r1", [late("a", "a\x1b[2J")])
+    assert json.loads(file.read_text())["reasons"] == [r"a\x1b[2J. Next: tidemark run"]
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("cmd:false", "false ended with exit code 1"),
+        ("cmd:/not/there", "The command cannot be run"),
+        ("cmd:", "The command cannot be run"),
+        ("http://127.0.0.1:1/x", "The webhook at 127.0.0.1 does not answer"),
+        ("ftp://a/b", "Use the ARN of an SNS topic, https://..., or cmd: and a command"),
+    ],
+)
+def test_a_door_that_is_closed_is_said_in_a_sentence(
+    place: str, message: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_NOTIFY", place)
+    with pytest.raises(TidemarkError, match=message):
+        outcome.tell("r1", [])

@@ -1,5 +1,6 @@
 """Run dbt in this process, so that it shares the Spark session."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -8,11 +9,12 @@ from dbt.cli.main import dbtRunner, dbtRunnerResult
 
 from tidemark import paths, targets
 from tidemark.dbt_plugin import hook, packages
+from tidemark.dbt_plugin.project import FAILURES, Result
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds import Feed, feeds_of
 from tidemark.variables import during
 
-_FAILURES = ("error", "fail", "runtime error")
+_LONGEST_MESSAGE = 1000
 
 
 class BuildError(TidemarkError):
@@ -41,6 +43,16 @@ def feeds(manifest: Any) -> list[Feed]:
     return feeds_of(source.to_dict() for source in manifest.sources.values())
 
 
+def listed(options: Sequence[str]) -> list[str]:
+    """The ids of the nodes that these options of dbt select."""
+    result = invoke(
+        ["--quiet", "--no-print", "ls", "--output", "json", "--output-keys", "unique_id", *options]
+    )
+    if not result.success:
+        raise ConfigError(f"dbt could not select what to build: {result.exception}")
+    return [json.loads(line)["unique_id"] for line in result.result]
+
+
 def nodes(manifest: Any) -> list[dict[str, Any]]:
     """The project's nodes and sources, in the form of dbt's `graph`."""
     return [each.to_dict() for each in (*manifest.nodes.values(), *manifest.sources.values())]
@@ -64,8 +76,19 @@ def succeeded(results: Iterable[Any]) -> set[str]:
 
 def failed(results: Iterable[Any]) -> set[str]:
     """The nodes that failed, or have a failed test."""
-    bad = [each.node for each in results if each.status in _FAILURES]
+    bad = [each.node for each in results if each.status in FAILURES]
     return {name for node in bad for name in (node.unique_id, *_tested(node))}
+
+
+def ended(results: Iterable[Any]) -> dict[str, Result]:
+    """How dbt ended with each node and test. Messages may be long, so they are cut."""
+    return {
+        each.node.unique_id: Result(
+            str(each.status), each.execution_time, (each.message or "").strip()[:_LONGEST_MESSAGE]
+        )
+        for each in results
+        if each.node.resource_type != "operation"
+    }
 
 
 def _tested(node: Any) -> Sequence[str]:
@@ -95,18 +118,21 @@ def build(
     *,
     verbose: bool = False,
     full_refresh: bool = False,
+    options: Sequence[str] = (),
     results: list[Any] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Run `dbt build` for everything, or for `select` without `exclude`.
 
-    Both are lists of dbt selectors. `full_refresh` rebuilds incremental tables. `results` receives
-    dbt's result of each node, also on failure. `progress` is called with the number of finished
-    nodes and the total. dbt prints its errors, or with `verbose` all lines; its log file has all
-    lines. Raises BuildError with the names of the failed nodes.
+    Both are lists of dbt selectors. `full_refresh` rebuilds incremental tables. `options` are more
+    options of `dbt build`. `results` receives dbt's result of each node, also on failure.
+    `progress` is called with the number of finished nodes and the total. dbt prints its errors, or
+    with `verbose` all lines; its log file has all lines. Raises BuildError with the names of the
+    failed nodes.
     """
     arguments = ([] if verbose else ["--quiet"]) + ["build"]
     arguments += ["--full-refresh"] if full_refresh else []
+    arguments += options
     for option, selectors in (("--select", select), ("--exclude", exclude)):
         if selectors:
             arguments += [option, *selectors]
@@ -121,6 +147,6 @@ def build(
     failed = [
         f"{item.node.name} ({item.status})"
         for item in getattr(result.result, "results", [])
-        if item.status in _FAILURES
+        if item.status in FAILURES
     ]
     raise BuildError(f"dbt build failed: {', '.join(failed)}. See dbt's output above.")

@@ -11,10 +11,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,10 @@ from tidemark.feeds import Feed, feeds_of, is_table
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 
+# The variable of the package `tidemark` with the policy of `tidemark maintain`.
+POLICY = "maintain"
+# dbt's statuses of nodes and tests that failed.
+FAILURES = ("error", "fail", "runtime error")
 # dbt's value for a variable that is not set and has a default.
 _NOT_SET = "DBT_DEFAULT_PLACEHOLDER"
 _FOLDERS = {
@@ -42,13 +46,23 @@ _CALLED_BY_DBT = ("spark__", "default__", "materialization_", "generate_", "give
 
 @dataclass(frozen=True)
 class Node:
-    """A source, model, seed or snapshot. `select` is its dbt selector, `feed` a source's name."""
+    """A source, model, seed or snapshot. `select` is its dbt selector, `feed` a source's name.
+
+    `relation` is the `schema.table` that dbt writes, '' for a view. `is_table` marks a source that
+    others append to.
+    """
 
     fingerprint: str
     parents: tuple[str, ...] = ()
     select: str = ""
     feed: str = ""
     is_table: bool = False
+    relation: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of what dbt builds, the last part of its selector."""
+        return self.select.rsplit(".", 1)[-1]
 
 
 @dataclass(frozen=True)
@@ -60,11 +74,21 @@ class Built:
 
 
 @dataclass(frozen=True)
+class Result:
+    """How dbt ended with a node or a test: its status, its seconds, and what it said."""
+
+    status: str
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True)
 class Project:
     """The parts of dbt's manifest that a run needs. `sources` is the input of `feeds_of`."""
 
     sources: list[dict[str, Any]]
     nodes: dict[str, Node]
+    tests: list[str]
 
     @cached_property
     def feeds(self) -> list[Feed]:
@@ -98,7 +122,7 @@ class Project:
         names = {name: node.feed for name, node in self.nodes.items() if node.feed}
         active = [name for name, feed in names.items() if feed in with_files]
         active += [name for name, node in self.nodes.items() if node.is_table]
-        needed = self._above(self.below(active))
+        needed = self.above(self.below(active))
         return self.below(names.keys() - {*active}) - needed
 
     def below(self, start: Iterable[str]) -> set[str]:
@@ -114,14 +138,15 @@ class Project:
         """The source nodes of these feeds."""
         return [name for name, node in self.nodes.items() if node.feed in feeds]
 
-    def _above(self, start: Iterable[str]) -> set[str]:
+    def above(self, start: Iterable[str]) -> set[str]:
+        """These nodes and their ancestors."""
         return _reached({name: node.parents for name, node in self.nodes.items()}, start)
 
     def _newest_loads(self, newest: Mapping[str, int]) -> dict[str, int]:
         return {
             name: max((newest.get(self.nodes[each].feed, 0) for each in above), default=0)
             for name in self.nodes
-            if (above := self._above([name]))
+            if (above := self.above([name]))
         }
 
     @cached_property
@@ -146,7 +171,7 @@ def of(manifest: Any) -> Project:
         for name, macro in sorted(manifest.macros.items())
         if name.rsplit(".", 1)[-1].startswith(_CALLED_BY_DBT)
     ]
-    everywhere = _digest([shared, _settings().get("vars")])
+    everywhere = _digest([shared, _variables()])
     macros = _Macros(manifest)
     own: dict[str, tuple[str, list[str]]] = {}
     for name, source in manifest.sources.items():
@@ -170,8 +195,28 @@ def of(manifest: Any) -> Project:
             feed = feed if feed in declared else ""
             nodes[name] = replace(node, feed=feed, is_table=is_table(sources[name]))
         else:
-            nodes[name] = replace(node, select=".".join(manifest.nodes[name].fqn))
-    return Project([*sources.values()], nodes)
+            of_dbt = manifest.nodes[name]
+            is_written = of_dbt.config.materialized not in ("view", "ephemeral")
+            relation = f"{of_dbt.schema}.{of_dbt.alias}" if is_written else ""
+            nodes[name] = replace(node, select=".".join(of_dbt.fqn), relation=relation)
+    return Project([*sources.values()], nodes, _tests_of(manifest))
+
+
+def current() -> Project:
+    """The cached project, or as dbt parses it. Raises ConfigError if it does not parse."""
+    return cached() or parse()[0]
+
+
+def parse() -> tuple[Project, Any]:
+    """The project as dbt parses it, and dbt's manifest. Caches the project."""
+    # Imported here because dbt takes seconds.
+    from tidemark.dbt_plugin import dbt
+
+    before = stamp()
+    manifest = dbt.parse()
+    parsed = of(manifest)
+    keep(parsed, manifest, before)
+    return parsed, manifest
 
 
 def cached() -> Project | None:
@@ -181,10 +226,11 @@ def cached() -> Project | None:
         if kept["stamp"] != stamp() or not _are_set(kept["variables"]):
             return None
         nodes = {
-            name: Node(**{**node, "parents": tuple(node["parents"])})
+            # The cache of an older Tidemark has no relations or tests: a KeyError.
+            name: Node(**{**node, "parents": tuple(node["parents"]), "relation": node["relation"]})
             for name, node in kept["nodes"].items()
         }
-        return Project(kept["sources"], nodes)
+        return Project(kept["sources"], nodes, kept["tests"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -197,6 +243,7 @@ def keep(project: Project, manifest: Any, stamp: str) -> None:
         "variables": {name: _digest(value) for name, value in manifest.env_vars.items()},
         "sources": project.sources,
         "nodes": {name: asdict(node) for name, node in project.nodes.items()},
+        "tests": project.tests,
     }
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -206,22 +253,37 @@ def keep(project: Project, manifest: Any, stamp: str) -> None:
 
 
 def read_built(own: Books) -> dict[str, Built]:
-    """The contents of `tidemark.builds`."""
+    """What the nodes were built from, as in `tidemark.builds`."""
     columns = ("node", "fingerprint", "load_id")
     return {
         row["node"]: Built(row["fingerprint"], row["load_id"])
         for row in books.rows(own.read(books.BUILDS, columns))
-        if row["node"]
+        if row["fingerprint"]
     }
 
 
-def write_built(own: Books, built: Mapping[str, Built], run_id: str) -> None:
-    """Replace the contents of `tidemark.builds`."""
+def read_results(own: Books) -> dict[str, Result]:
+    """The newest result of each node and test, as in `tidemark.builds`."""
+    columns = ("node", "status", "seconds", "message")
+    return {
+        row.pop("node"): Result(**row)
+        for row in books.rows(own.read(books.BUILDS, columns))
+        if row["status"]
+    }
+
+
+def write_built(
+    own: Books, built: Mapping[str, Built], run_id: str, results: Mapping[str, Result] | None = None
+) -> None:
+    """Replace the contents of `tidemark.builds`; keeps results for which there is no newer one."""
+    told = read_results(own) | dict(results or {})
     own.replace(
         books.BUILDS,
         [
-            {"node": name, **asdict(of_node), "run_id": run_id}
-            for name, of_node in sorted(built.items())
+            {"node": name, "run_id": run_id}
+            | (asdict(built[name]) if name in built else {})
+            | (asdict(told[name]) if name in told else {})
+            for name in sorted({*built, *told})
         ],
     )
 
@@ -240,6 +302,11 @@ class _Macros:
             texts = [self.macros[name].macro_sql for name in sorted(called & self.macros.keys())]
             self.digests[called] = _digest(texts)
         return self.digests[called]
+
+
+def _tests_of(manifest: Any) -> list[str]:
+    tests = [name for name, node in manifest.nodes.items() if node.resource_type == "test"]
+    return [*tests, *manifest.unit_tests]
 
 
 def _tests(manifest: Any) -> dict[str, list[str]]:
@@ -267,7 +334,10 @@ def _fingerprint(name: str, own: Mapping[str, tuple[str, list[str]]]) -> str:
 def _as_declared(source: Any) -> dict[str, Any]:
     """The parts of a source that `feeds_of` reads."""
     told = source.to_dict()
-    names = ("source_name", "name", "schema", "original_file_path", "config", "meta", "source_meta")
+    names = (
+        *("source_name", "name", "schema", "original_file_path", "config", "meta", "source_meta"),
+        *("freshness", "loaded_at_field"),
+    )
     columns = {
         name: {"data_type": column.get("data_type")} for name, column in told["columns"].items()
     }
@@ -294,6 +364,24 @@ def _settings() -> dict[str, Any]:
     return dict(yaml.safe_load((paths.project_dir() / "dbt_project.yml").read_text()))
 
 
+def _variables() -> dict[str, Any] | None:
+    """The project's variables that models can depend on: not the policy of `tidemark maintain`."""
+    told = dict(_settings().get("vars") or {})
+    own = {name: value for name, value in told.pop("tidemark", {}).items() if name != POLICY}
+    return (told | ({"tidemark": own} if own else {})) or None
+
+
+def name() -> str:
+    """The project's name."""
+    return str(_settings()["name"])
+
+
+def policy() -> dict[str, Any] | None:
+    """The policy of `tidemark maintain` in dbt_project.yml, None without one."""
+    told = ((_settings().get("vars") or {}).get("tidemark") or {}).get(POLICY)
+    return None if told is None else dict(told or {})
+
+
 def _file() -> Path:
     return paths.lake_dir() / "project.json"
 
@@ -311,25 +399,17 @@ def stamp() -> str:
     text = "".join(each.read_text() for each in texts if each.exists())
     named = _VARIABLE.findall(text)
     values = {name: os.environ.get(name) for name in {*named, targets.TARGET_VARIABLE}}
-    seen = [str(root), values, *map(version, ("dbt-core", "dbt-spark", "tidemark"))]
-    files = [each for folder in folders for each in _below(str(root / folder))]
-    files += [_state(str(each)) for each in sorted(root.glob("*.yml"))]
+    seen = [str(root), values, *map(_version, ("dbt-core", "dbt-spark", "tidemark"))]
+    files = [each for folder in folders for each in paths.states(str(root / folder))]
+    files += [paths.state(str(each)) for each in sorted(root.glob("*.yml"))]
     return _digest([seen, files])
 
 
-def _below(folder: str) -> Iterator[tuple[str, int, int]]:
-    for place, names, files in os.walk(folder, followlinks=True):
-        names.sort()
-        for name in sorted(files):
-            yield _state(f"{place}/{name}")
-
-
-def _state(file: str) -> tuple[str, int, int]:
+def _version(package: str) -> str:
     try:
-        status = Path(file).stat()
-    except OSError:  # a broken link
-        return file, -1, -1
-    return file, status.st_size, status.st_mtime_ns
+        return version(package)
+    except PackageNotFoundError:  # a job has this package as a zip
+        return ""
 
 
 def _are_set(variables: Mapping[str, str]) -> bool:

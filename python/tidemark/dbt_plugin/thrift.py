@@ -110,7 +110,11 @@ def _complete(credentials: spark_connections.SparkCredentials) -> None:
                 "The Thrift server requires a password. Set DBT_ENV_SECRET_TIDEMARK_PASSWORD, or, "
                 "if the server needs no login, set TIDEMARK_THRIFT_AUTH to NONE."
             )
-        wanted = {**session.ESSENTIAL, **credentials.server_side_parameters}
+        wanted = {
+            **session.ESSENTIAL,
+            **credentials.server_side_parameters,
+            **session.of_run(),
+        }
         credentials.server_side_parameters = {
             name if name.startswith("set:") else f"set:hiveconf:{name}": value
             for name, value in wanted.items()

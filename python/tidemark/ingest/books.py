@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidemark import paths, s3, targets
+from tidemark.errors import ConfigError
 from tidemark.spark import lock
 
 if TYPE_CHECKING:
@@ -42,12 +43,20 @@ TABLES = {
     LEDGER: LEDGER_ROW,
     DEAD_LETTER: f"source_name string, table_name string, {DEAD_LETTER_ROW}, load_id bigint, "
     "run_id string, at timestamp, superseded_by bigint",
-    BUILDS: "node string, fingerprint string, load_id bigint, run_id string, at timestamp",
+    BUILDS: "node string, fingerprint string, load_id bigint, run_id string, at timestamp, "
+    "status string, seconds double, message string",
     RUNS: "run_id string, source_name string, table_name string, files bigint, set_aside bigint, "
     "rows bigint, inserted bigint, updated bigint, deleted bigint, late bigint, duplicate bigint, "
     "rejected bigint, skipped bigint, seconds double, newest_change timestamp, failure string, "
     "at timestamp",
 }
+# The version of what Tidemark keeps: its own tables, the change logs, and what builds remember in
+# the properties of models. A change that an older Tidemark would misread increases it, and brings
+# the step that migrates a lake. Docs: log.md, install.md.
+FORMAT = 1
+_FORMAT = "tidemark.format"
+KEEPS_FORMAT = f"'{_FORMAT}' = '{FORMAT}'"
+
 _TYPES = {
     "bigint": pa.int64(),
     "string": pa.string(),
@@ -57,6 +66,11 @@ _TYPES = {
 # After so many commits, compact small files and delete files that were replaced a week before.
 _TIDY_EACH = 100
 
+# Delta's table features with which delta-rs may append to a log.
+_WRITABLE = {"appendOnly", "invariants", "deletionVectors"}
+# Spark's tasks share a Parquet file by its row groups.
+_ROWS_OF_GROUP = 100_000
+
 Row = Mapping[str, Any]
 
 
@@ -65,7 +79,10 @@ class Books(ABC):
 
     @abstractmethod
     def create(self) -> None:
-        """Create missing tables, and missing columns after an upgrade of Tidemark."""
+        """Create missing tables, and missing columns after an upgrade of Tidemark.
+
+        Raises ConfigError if a newer Tidemark has written the tables.
+        """
 
     @abstractmethod
     def read(
@@ -82,8 +99,16 @@ class Books(ABC):
         """The number of rows that the feed's change log has of a load, as its files say."""
 
     @abstractmethod
+    def log_to_append(self, feed: "Feed") -> Any:
+        """The feed's change log for `append_load`, or None if only Spark can write it."""
+
+    @abstractmethod
     def properties(self, table: str) -> dict[str, str]:
         """The properties of a table of the lake."""
+
+    @abstractmethod
+    def set_property(self, table: str, name: str, value: str) -> None:
+        """Set a property of one of Tidemark's own tables."""
 
     def append(self, table: str, rows: Iterable[Row]) -> None:
         """Add rows, in one commit; without rows there is none. What a row lacks is NULL."""
@@ -100,13 +125,20 @@ class Books(ABC):
 
 
 def without_spark() -> Books | None:
-    """The tables when they are there and this process reaches their files, else None."""
+    """The tables when they are there and this process reaches their files, else None.
+
+    Raises ConfigError if a newer Tidemark has written them.
+    """
     try:
         is_there = _is_reached() and all(_is_table(place(table)) for table in TABLES)
     except OSError:
         # Spark's start reports why a store cannot be reached.
         return None
-    return _Files() if is_there else None
+    if not is_there:
+        return None
+    own = _Files()
+    _require_known_format(own)
+    return own
 
 
 def of(spark: "SparkSession") -> Books:
@@ -118,6 +150,16 @@ def place(table: str) -> str:
     """Where the files of `schema.table` are, in a lake that this machine's Spark has made."""
     schema, name = table.replace("`", "").split(".")
     return f"{paths.warehouse()}/{schema.lower()}.db/{name.lower()}"
+
+
+def quoted(table: str) -> str:
+    """`schema.table` as SQL writes it, whatever its characters."""
+    return ".".join(f"`{part}`" for part in table.split("."))
+
+
+def opened(table: str) -> Any:
+    """A table of the lake as a DeltaTable of delta-rs; None if it is not there, or not reached."""
+    return _opened(place(table)) if _is_reached() and _is_table(place(table)) else None
 
 
 def rows(found: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
@@ -160,6 +202,12 @@ def _is_table(at: str) -> bool:
     return bool(DeltaTable.is_deltatable(at, _options(at)))
 
 
+def _opened(at: str) -> Any:
+    from deltalake import DeltaTable
+
+    return DeltaTable(at, storage_options=_options(at))
+
+
 def _options(at: str) -> dict[str, str] | None:
     """delta-rs's options for a store, without the credentials, which are in the environment."""
     if "://" not in at:
@@ -185,14 +233,26 @@ def _complete(table: str, rows: Iterable[Row]) -> list[dict[str, Any]]:
     return [{name: row.get(name) for name in names} | {"at": row.get("at") or now} for row in rows]
 
 
+def _require_known_format(own: Books) -> None:
+    # Lakes of before the property have the first format.
+    found = int(own.properties(LEDGER).get(_FORMAT, "1"))
+    if found > FORMAT:
+        raise ConfigError(
+            f"The lake was written by a newer Tidemark: it has format {found}, and this Tidemark "
+            f"knows formats up to {FORMAT}. Upgrade it: pip install --upgrade tidemark"
+        )
+
+
 def _create(spark: "SparkSession") -> None:
     from tidemark.spark import session
 
     spark.sql(f"create schema if not exists {SCHEMA}")
     there = {f"{SCHEMA}.{row.tableName}" for row in spark.sql(f"show tables in {SCHEMA}").collect()}
+    if LEDGER in there:
+        _require_known_format(_Spark(spark))
     for table, columns in TABLES.items():
         if table not in there:
-            session.create_table(spark, table, columns, "")
+            session.create_table(spark, table, columns, f"tblproperties ({KEEPS_FORMAT})")
             continue
         known = {name.lower() for name in spark.table(table).columns}
         for entry in columns.split(", "):
@@ -211,6 +271,7 @@ class _Files(Books):
             {field.name for field in self._open(table).schema().fields} >= {*schema(table).names}
             for table in TABLES
         ):
+            _require_known_format(self)
             return
         self._by_spark().create()
 
@@ -255,10 +316,22 @@ class _Files(Books):
                 return self._by_spark().rows_of_load(feed, load_id)
         return found
 
+    def log_to_append(self, feed: "Feed") -> Any:
+        if not _is_table(place(feed.log)):
+            return None
+        log = self._open(feed.log)
+        protocol = log.protocol()
+        is_plain = protocol.min_writer_version <= 2
+        is_known = {*(protocol.writer_features or ["?"])} <= _WRITABLE
+        return log if is_plain or is_known else None
+
     def properties(self, table: str) -> dict[str, str]:
         if not _is_table(place(table)):
             return self._by_spark().properties(table)
         return dict(self._open(table).metadata().configuration)
+
+    def set_property(self, table: str, name: str, value: str) -> None:
+        self._open(table).alter.set_table_properties({name: value}, raise_if_not_exists=False)
 
     def _by_spark(self) -> "_Spark":
         """The tables through Spark, which knows their places."""
@@ -266,9 +339,7 @@ class _Files(Books):
         return _Spark(self.spark)
 
     def _open(self, table: str) -> Any:
-        from deltalake import DeltaTable
-
-        return DeltaTable(place(table), storage_options=_options(place(table)))
+        return _opened(place(table))
 
     def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
         from deltalake import write_deltalake
@@ -321,9 +392,15 @@ class _Spark(Books):
     def rows_of_load(self, feed: "Feed", load_id: int) -> int:
         return self.spark.table(feed.log).where(f"_load_id = {load_id}").count()
 
+    def log_to_append(self, feed: "Feed") -> Any:
+        return None
+
     def properties(self, table: str) -> dict[str, str]:
         found = self.spark.sql(f"show tblproperties {table}").collect()
         return {row["key"]: row["value"] for row in found}
+
+    def set_property(self, table: str, name: str, value: str) -> None:
+        self.spark.sql(f"alter table {table} set tblproperties ('{name}' = '{value}')")
 
     def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
         names = schema(table).names
@@ -334,6 +411,22 @@ class _Spark(Books):
         if mode == "overwrite":
             writer = writer.option("overwriteSchema", "true")
         writer.saveAsTable(table)
+
+
+def append_load(log: Any, feed: "Feed", load_id: int, rows: pa.RecordBatchReader) -> None:
+    """Append a load to a change log, once: Delta counts it as the feed's transaction."""
+    from deltalake import CommitProperties, Transaction, WriterProperties, write_deltalake
+
+    write: Any = write_deltalake
+    write(
+        log,
+        rows,
+        mode="append",
+        writer_properties=WriterProperties(compression="SNAPPY", max_row_group_size=_ROWS_OF_GROUP),
+        commit_properties=CommitProperties(
+            app_transactions=[Transaction(transaction(feed), load_id)]
+        ),
+    )
 
 
 def _spark_type(table: str, column: str) -> str:

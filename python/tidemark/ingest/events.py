@@ -1,13 +1,14 @@
 """Records to events: the rows of a change log, with the reason of each that must not enter it."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tidemark import feeds
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed
 from tidemark.ingest import log, macros, problems, reading
@@ -183,3 +184,8 @@ def _too_late(load: Load) -> datetime | None:
     latest = f"unix_micros(max(_changed_at) - interval {load.feed.lateness}) as at"
     at = load.known.where("not _is_initial").selectExpr(latest).collect()[0]["at"]
     return None if at is None else from_micros(at)
+
+
+def latest(ahead: str) -> datetime:
+    """The latest time that a change may have now."""
+    return datetime.now(UTC) + feeds.span(ahead)

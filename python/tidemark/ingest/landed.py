@@ -1,9 +1,9 @@
 """What one run does with one table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidemark.feeds import Feed
 from tidemark.ingest.files import LandedFile
@@ -34,7 +34,7 @@ class Outcome:
     found: dict[tuple[int, str], int] = field(default_factory=dict)
     notes: list[Reason] = field(default_factory=list)
 
-    def count(self, counted: Iterable["Row"]) -> None:
+    def count(self, counted: "Iterable[Row | Mapping[str, Any]]") -> None:
         """Add the counts of each file."""
         for row in counted:
             self.counts[row["_file"]] = {name: row[name] or 0 for name in COUNTS}

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -20,6 +19,7 @@ from tidemark.errors import TidemarkError, printable
 from tidemark.feeds import Feed
 from tidemark.ingest import (
     books,
+    direct,
     events,
     full_loads,
     ledger,
@@ -91,7 +91,8 @@ def land(
                 landed.failure = session.readable(error)
             landed.seconds = time.monotonic() - started_at
 
-        suited = session.suited_to(sum(sizes)) | reading.settings_for(sum(sizes))
+        suited = session.commits_tell(run_id) | session.suited_to(sum(sizes))
+        suited |= reading.settings_for(sum(sizes))
         with session.settings_during(spark, suited):
             started = [side_by_side.submit(carry_out, *each) for each in todo]
             try:
@@ -142,6 +143,8 @@ def _carry_out(load: Load) -> Outcome:
     refused = {file.path: why for file in load.plan.files if (why := _refusal(load, file))}
     readable = [file for file in load.plan.files if file.path not in refused]
     outcome.set_aside |= _sentences(refused)
+    if not refused and (landed := direct.land(load)):
+        return landed
     if readable:
         read = events.of(load, readable).persist()
         try:
@@ -182,7 +185,8 @@ def _land_read(
     outcome.count(_counts(load, good))
     outcome.set_aside |= _sentences(refused)
     if outcome.has_rows:
-        outcome.copies = _copies(load, good, outcome.oldest_change)
+        changes = good.where(f"{events.IS_GOOD} and _position > 0")
+        outcome.copies = log.copies(load, changes, outcome.oldest_change)
         outcome.new_columns = log.add_columns(load, outcome.other_columns)
         log.append(load, good.where(events.IS_GOOD), outcome.new_columns)
         log.require_rows(load, outcome.entering)
@@ -212,7 +216,8 @@ def _refused_together(
     if feed.is_placed:
         return positions.refused(load, found)
     if feed.format == "dms" and sum(file.kind == "changes" for file in files) > 2:
-        return producers.refused(found, plan.confirmed | plan.landed_before)
+        told = producers.names_told(found)
+        return producers.refused(told, plan.confirmed | plan.landed_before)
     return {}
 
 
@@ -282,39 +287,6 @@ def _counts(load: Load, found: DataFrame) -> list[Row]:
     )
 
 
-def _copies(load: Load, found: DataFrame, oldest: datetime | None) -> int:
-    """The number of changes that are copies (rule 3), of this load or of an earlier one.
-
-    A copy has the time of its original, so a load that is newer than all earlier ones has no
-    copies of theirs. Without a sequence a change's place orders it: there are no copies.
-    """
-    feed = load.feed
-    if not oldest or not feed.sequence or feed.is_full_extract:
-        return 0
-    # A hash ignores NULLs, wherever they are.
-    columns = ", ".join(f"`{name}`, isnull(`{name}`)" for name in feed.column_names)
-    content = f"xxhash64(_op, _sequence, {columns}) as content"
-    new = found.where(f"{events.IS_GOOD} and _position > 0").selectExpr(content, "_changed_at")
-    counted = new.selectExpr(
-        "count(*) as rows",
-        "count(distinct content) as contents",
-        "min(_changed_at) as first",
-        "max(_changed_at) as last",
-    ).collect()[0]
-    copies = counted.rows - counted.contents
-    if load.newest_known and oldest <= load.newest_known:
-        known = load.known.where(
-            F.col("_changed_at").between(F.lit(counted.first), F.lit(counted.last))
-        )
-        copies += (
-            new.select("content")
-            .distinct()
-            .join(known.selectExpr(content).distinct(), "content", "left_semi")
-            .count()
-        )
-    return int(copies)
-
-
 def _refused_for_bad_records(feed: Feed, read: DataFrame) -> dict[str, Reason]:
     """The files that a strict feed refuses, and why.
 
@@ -380,15 +352,10 @@ def _refusal(load: Load, file: LandedFile) -> Reason | None:
         if feed.time_in_name and readers.type_of_file(file.path):
             return Why.NO_TIME_IN_NAME(time_in_name=feed.time_in_name)
         return Why.FOREIGN(format=feed.format)
-    if feed.ahead and file.path not in plan.confirmed and file.time > _latest(feed.ahead):
+    if feed.ahead and file.path not in plan.confirmed and file.time > events.latest(feed.ahead):
         return Why.FILE_AHEAD(at=file.time, ahead=feed.ahead, file=file.path)
     # Spark silently skips an empty file.
     return Why.NO_BYTES() if file.size == 0 else plan.left_over.get(file.path)
-
-
-def _latest(ahead: str) -> datetime:
-    count, unit = ahead.split()
-    return datetime.now(UTC) + timedelta(**{f"{unit.removesuffix('s')}s": int(count)})
 
 
 def _append_dead_letters(

@@ -541,8 +541,13 @@ def write_retracted(own: Books, done: Iterable[tuple[Feed, int, LandedFile]], ru
     )
 
 
-def replay(spark: "SparkSession", feeds: Iterable[Feed], run_id: str) -> list[str]:
-    """Mark files of these feeds with open dead letters to be read again; gives the files."""
+def replay(
+    spark: "SparkSession", feeds: Iterable[Feed], run_id: str, *, all_files: bool = False
+) -> list[str]:
+    """Mark files of these feeds with open dead letters to be read again; gives the files.
+
+    With `all_files` all of them, for a change log that was lost: rows that it has are left out.
+    """
     own = books.of(spark)
     names = {(feed.source, feed.table) for feed in feeds}
     columns = ("source_name", "table_name", "file")
@@ -553,7 +558,10 @@ def replay(spark: "SparkSession", feeds: Iterable[Feed], run_id: str) -> list[st
     }
     newest = _newest_rows(own, "status in ('landed', 'set_aside', 'retracted')")
     found = [
-        row for key, row in newest.items() if key in with_letters and row["status"] != "retracted"
+        row
+        for key, row in newest.items()
+        if row["status"] != "retracted"
+        and (key in with_letters or (all_files and key[:2] in names and row["status"] == "landed"))
     ]
     _wish(own, found, "replayed", run_id)
     return sorted(row["file"] for row in found)

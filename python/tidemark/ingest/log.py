@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -65,7 +66,8 @@ def make_ready(spark: SparkSession, own: books.Books, feed: Feed, *, is_missing:
 
 
 def _declares(types: dict[str, str]) -> str:
-    return f"tblproperties ('{_DECLARED}' = '{json.dumps(types, ensure_ascii=False)}')"
+    declared = json.dumps(types, ensure_ascii=False)
+    return f"tblproperties ({books.KEEPS_FORMAT}, '{_DECLARED}' = '{declared}')"
 
 
 def _ever_declared(own: books.Books, feed: Feed) -> dict[str, str]:
@@ -129,6 +131,39 @@ def append(load: Load, events: DataFrame, new_columns: Iterable[str]) -> None:
         .option("mergeSchema", "true")
         .saveAsTable(feed.log)
     )
+
+
+def copies(load: Load, changes: DataFrame, oldest: datetime | None) -> int:
+    """The number of these changes that are copies (rule 3), of this load or of an earlier one.
+
+    A copy has the time of its original, so a load that is newer than all earlier ones has no
+    copies of theirs.
+    """
+    feed = load.feed
+    if not oldest or not feed.has_copies:
+        return 0
+    # A hash ignores NULLs, wherever they are.
+    columns = ", ".join(f"`{name}`, isnull(`{name}`)" for name in feed.column_names)
+    content = f"xxhash64(_op, _sequence, {columns}) as content"
+    new = changes.selectExpr(content, "_changed_at")
+    counted = new.selectExpr(
+        "count(*) as rows",
+        "count(distinct content) as contents",
+        "min(_changed_at) as first",
+        "max(_changed_at) as last",
+    ).collect()[0]
+    copies = counted.rows - counted.contents
+    if load.newest_known and oldest <= load.newest_known:
+        known = load.known.where(
+            F.col("_changed_at").between(F.lit(counted.first), F.lit(counted.last))
+        )
+        copies += (
+            new.select("content")
+            .distinct()
+            .join(known.selectExpr(content).distinct(), "content", "left_semi")
+            .count()
+        )
+    return int(copies)
 
 
 def require_rows(load: Load, count: int) -> None:

@@ -13,7 +13,7 @@ from tidemark.ingest.reasons import Reason, Why
 
 # MySQL writes when a statement began, and the clocks of two servers differ.
 _HOUR = "interval 1 hour"
-_HOUR_IN_MICROS = 3_600_000_000
+HOUR_IN_MICROS = 3_600_000_000
 _IS_CHANGE = "_op in ('I', 'U', 'D') and not _is_initial and _sequence is not null"
 
 
@@ -59,7 +59,7 @@ def refused(load: Load, events: DataFrame) -> dict[str, Reason]:
     if suspects.selectExpr(*columns).join(keys, whose, "left_semi").take(1):
         of_keys = known.selectExpr(*columns).join(keys, whose, "left_semi")
         story = story.unionByName(of_keys.withColumn("_is_known", F.lit(True)))
-    elif of_new.newest - of_new.oldest <= _HOUR_IN_MICROS:
+    elif of_new.newest - of_new.oldest <= HOUR_IN_MICROS:
         return {}
     return _contradictions(load, story)
 

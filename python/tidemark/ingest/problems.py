@@ -13,6 +13,14 @@ OPERATIONS = ("I", "U", "D")
 LOAD_OPERATIONS = ("I",)
 
 
+def allowed_operations(feed: Feed, kind: str) -> tuple[str, ...]:
+    """The operations that records of files of this kind may have."""
+    allowed: tuple[str, ...] = OPERATIONS if kind == "changes" else LOAD_OPERATIONS
+    if feed.format == "debezium":
+        allowed = (*OPERATIONS, "R", "T")
+    return (*allowed, *(meant for _, meant in feed.operations if meant not in allowed))
+
+
 def of(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
     """The problems that a record can have; a record with several is refused for the first."""
     nothing = F.lit(None)
@@ -25,10 +33,7 @@ def of(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
     is_read = F.col("_column").isNull() | F.col("_column").isin(*feed.key, *feed.sequence_columns)
     is_told = F.col("_reason").isNotNull() & (is_read | ~F.col("_is_delete"))
     found = [F.when(is_told, known)]
-    allowed: tuple[str, ...] = OPERATIONS if kind == "changes" else LOAD_OPERATIONS
-    if feed.format == "debezium":
-        allowed = (*OPERATIONS, "R", "T")
-    allowed = (*allowed, *(meant for _, meant in feed.operations if meant not in allowed))
+    allowed = allowed_operations(feed, kind)
     op = F.col("_meant_op")
     if not feed.is_full_extract:
         is_unknown = ~op.isin(*allowed)

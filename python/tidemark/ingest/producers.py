@@ -5,30 +5,38 @@ files does not order the other's.
 """
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from datetime import datetime
 
 from pyspark.sql import DataFrame
 
 from tidemark.ingest.reasons import Reason, Why
 
 
-def refused(events: DataFrame, accepted: Collection[str]) -> dict[str, Reason]:
+def names_told(found: DataFrame) -> list[tuple[datetime, str, str]]:
+    """Time, path and column names of each change file among the events that has any."""
+    return [
+        (row["_file_at"], row["_file"], row["_file_columns"])
+        for row in found.where("_file_columns is not null and not _is_initial")
+        .select("_file_at", "_file", "_file_columns")
+        .collect()
+    ]
+
+
+def refused(
+    told: Iterable[tuple[datetime, str, str]], accepted: Collection[str]
+) -> dict[str, Reason]:
     """The change files of this load that are refused until someone confirms them, and why.
 
     A table's columns change now and then, and not back. If in the order of the files a set of
     columns returns after another had replaced it, two tasks write. All files from the first other
     set on wait, because nothing shows which of them are wanted. Only files that land together are
-    compared, and only files whose columns have names. `accepted` are paths that someone confirmed,
-    and of file versions that have landed.
+    compared, and only files whose columns have names: those `told`. `accepted` are paths
+    that someone confirmed, and of file versions that have landed.
     """
-    rows = (
-        events.where("_file_columns is not null and not _is_initial")
-        .select("_file_at", "_file", "_file_columns")
-        .collect()
-    )
     runs = [
-        (columns, [row["_file"] for row in files])
-        for columns, files in itertools.groupby(sorted(rows), lambda row: _alike(row[2]))
+        (columns, [path for _, path, _ in files])
+        for columns, files in itertools.groupby(sorted(told), lambda row: _alike(row[2]))
     ]
     sets = [columns for columns, _ in runs]
     back = [at for at, columns in enumerate(sets) if columns in sets[:at]]

@@ -42,6 +42,7 @@ __all__ = [
     "WHOLE",
     "has_parts",
     "local_reader",
+    "local_records",
     "reader",
     "records_of",
     "schema",
@@ -122,18 +123,31 @@ def local_reader(
         for batch in batches:
             for row in batch.to_pylist():
                 times = [pa.scalar(row[name], _UTC) for name in ("file_at", "written_at")]
-                with _opened(row["place"]) as file:
-                    records = records_of(
-                        row["path"],
-                        file,
-                        feed,
-                        kind,
-                        part=(row["part"], row["parts"]),
-                        version=(row["size"], row["modified"]),
-                    )
-                    yield from _dated(records, *times)
+                records = local_records(
+                    row["path"],
+                    row["place"],
+                    feed,
+                    kind,
+                    part=(row["part"], row["parts"]),
+                    version=(row["size"], row["modified"]),
+                )
+                yield from _dated(records, *times)
 
     return read
+
+
+def local_records(
+    path: str,
+    place: str,
+    feed: Feed,
+    kind: str,
+    *,
+    part: tuple[int, int] = WHOLE,
+    version: tuple[int, int],
+) -> Iterator[pa.RecordBatch]:
+    """Like `records_of`, for the file at a place that this process can open."""
+    with _opened(place) as file:
+        yield from records_of(path, file, feed, kind, part=part, version=version)
 
 
 @contextmanager

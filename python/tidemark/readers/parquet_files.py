@@ -235,9 +235,10 @@ def text_of(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Array:
     if _is_text(kind):
         return _utf8(column)
     if pa.types.is_timestamp(kind):
-        if kind.tz:
-            column = column.cast(pa.timestamp(kind.unit, "UTC"))
-        return _in_range(column, *(at * 10 ** _DIGITS[kind.unit] for at in _SECONDS))
+        # As text, Arrow's times without a zone are 20 times as fast.
+        utc = column.cast(pa.timestamp(kind.unit))
+        first, end = (at * 10 ** _DIGITS[kind.unit] for at in _SECONDS)
+        return _in_range(utc, first, end, "Z" if kind.tz else "")
     if pa.types.is_date(kind):
         return _in_range(column.cast(pa.date32()), *_DAYS)
     if pa.types.is_time(kind):
@@ -316,7 +317,7 @@ def _utf8(column: pa.Array) -> pa.Array:
         return pa.array(texts, pa.string())
 
 
-def _in_range(column: pa.Array, first: int, end: int) -> pa.Array:
+def _in_range(column: pa.Array, first: int, end: int, zone: str = "") -> pa.Array:
     """Times and dates as text. Out of range, where Arrow's text is wrong, as a number."""
     numbers = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64()).cast(
         pa.int64()
@@ -324,7 +325,12 @@ def _in_range(column: pa.Array, first: int, end: int) -> pa.Array:
     first, end = max(first, -(2**63)), min(end, 2**63 - 1)
     is_sane = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, end))
     sane = pc.if_else(is_sane, column, pa.scalar(0, column.type))
-    return pc.if_else(is_sane, sane.cast(pa.string()), numbers.cast(pa.string()))
+    texts = sane.cast(pa.string())
+    if zone:
+        texts = pc.binary_join_element_wise(texts, zone, "")
+    if pc.all(is_sane).as_py():
+        return texts
+    return pc.if_else(is_sane, texts, numbers.cast(pa.string()))
 
 
 def _seconds(column: pa.Array) -> pa.Array:

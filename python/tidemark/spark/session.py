@@ -73,8 +73,13 @@ _JAVA_FOR_LARGE = {
     "-XX:TieredStopAtLevel=1": "-XX:-DontCompileHugeMethods",
     "-XX:+UseSerialGC": "-XX:+UseParallelGC",
 }
+# The key of the metastore in young_tables.json.
+_OF_METASTORE = "metastore"
 # The size of the current run's new files, in bytes.
 _size_of_run = [0]
+# With this setting, each commit of a table has the run's id (`userMetadata` in `describe history`).
+_COMMITS_TELL = "spark.databricks.delta.commitInfo.userMetadata"
+_run_id = [""]
 
 # dbt's threads ask for the session at the same time.
 _one_thread = threading.Lock()
@@ -165,8 +170,19 @@ def suited_to(size: int) -> dict[str, str]:
     return _suited()
 
 
+def commits_tell(run_id: str) -> dict[str, str]:
+    """The setting with which commits have the run's id, also for `fresh` sessions."""
+    _run_id[0] = run_id
+    return of_run()
+
+
+def of_run() -> dict[str, str]:
+    """The setting with which commits have the current run's id, if there is one."""
+    return {_COMMITS_TELL: _run_id[0]} if _run_id[0] else {}
+
+
 def _suited() -> dict[str, str]:
-    return dict(_COMPILED) if _size_of_run[0] >= _MUCH else {}
+    return of_run() | (_COMPILED if _size_of_run[0] >= _MUCH else {})
 
 
 @contextmanager
@@ -241,7 +257,7 @@ def _connected() -> SparkSession:
         url = f"{url.rstrip('/')}/;token={quote(password, safe='')};use_ssl=false"
     try:
         spark = _opened(url)
-        for name, value in ESSENTIAL.items():
+        for name, value in (ESSENTIAL | of_run()).items():
             spark.conf.set(name, value)
     except Exception as error:  # from PySpark or gRPC
         raise SetupError(
@@ -396,7 +412,8 @@ def remove_unborn_tables(spark: SparkSession) -> None:
 
     Such a folder has at most one commit and no table in the catalog, but Delta would refuse to
     create a table there. It is moved to the lake's folder `left_behind`. A folder with more commits
-    stays, since it is a table that the catalog has lost. So do all folders of a lost schema.
+    stays, since it is a table that the catalog has lost. In a new metastore, all tables of a lost
+    schema are registered again.
 
     Tables that were found in the catalog are remembered, so that only others are looked up.
     """
@@ -405,16 +422,17 @@ def remove_unborn_tables(spark: SparkSession) -> None:
         return
     note = paths.lake_dir() / "young_tables.json"
     known_before = _written_down(note)
-    found: dict[str, str] = {}
+    found = {_OF_METASTORE: _metastore()}
+    has_new_metastore = found.items() - known_before.items()
     for folder in own.glob("*.db"):
         schema = folder.name.removesuffix(".db")
         young = {each.name: each for each in folder.iterdir() if each.is_dir() and _is_young(each)}
         born = {f"{schema}.{name}": _birth(each) for name, each in young.items()}
-        if born.items() <= known_before.items():
+        if born.items() <= known_before.items() and not has_new_metastore:
             found |= born
             continue
-        # Keep the folders of a schema that the catalog has lost.
         if not spark.catalog.databaseExists(schema):
+            _register_lost(spark, schema, folder)
             continue
         known = {row.tableName for row in spark.sql(f"show tables in `{schema}`").collect()}
         for name in young.keys() - known:
@@ -430,6 +448,23 @@ def remove_unborn_tables(spark: SparkSession) -> None:
         new.replace(note)
 
 
+def _register_lost(spark: SparkSession, schema: str, folder: Path) -> None:
+    for log in sorted(folder.glob("*/_delta_log")):
+        name = f"{schema}.{log.parent.name}"
+        try:
+            register(spark, name, str(log.parent))
+            print(f"{name} was not in the metastore, and is registered again.", file=sys.stderr)
+        except PySparkException as error:  # the others can be used
+            print(f"{name} was not registered again: {readable(error)}", file=sys.stderr)
+
+
+def register(spark: SparkSession, table: str, place: str) -> None:
+    """Add a Delta table that is there to the metastore, as an external table."""
+    schema, name = table.split(".")
+    spark.sql(f"create schema if not exists `{schema}`")
+    spark.sql(f"create table `{schema}`.`{name}` using delta location {literal(place)}")
+
+
 def _written_down(note: Path) -> dict[str, str]:
     try:
         return dict(json.loads(note.read_text()))
@@ -441,9 +476,13 @@ def _birth(folder: Path) -> str:
     """An identity that changes if the table is created again or belongs to another metastore."""
     first = folder / "_delta_log" / f"{0:020}.json"
     made = (first if first.exists() else folder).stat()
+    return f"{_metastore()} {made.st_ino} {made.st_mtime_ns}"
+
+
+def _metastore() -> str:
+    """An identity that changes if the metastore is created again."""
     metastore = paths.lake_dir() / "metastore"
-    of_metastore = metastore.stat().st_ino if metastore.exists() else 0
-    return f"{of_metastore} {made.st_ino} {made.st_mtime_ns}"
+    return str(metastore.stat().st_ino if metastore.exists() else 0)
 
 
 def _is_young(folder: Path) -> bool:
@@ -501,6 +540,11 @@ def readable_text(message: str) -> str:
     """Spark's message without details for its developers."""
     for rest in ("\n\tat ", "\n\nJVM stacktrace", ";\n'"):
         message = message.split(rest)[0]
+    if re.match(r"\[DELTA_(TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST)\]", message):
+        return (
+            f"{message.splitlines()[0].rstrip(';')} If the metastore has the table, its files are "
+            "gone. Runbooks: docs/operate.md"
+        )
     missing = "DATA_SOURCE_NOT_FOUND|ClassNotFoundException|[Cc]atalog plugin class|PLUGIN_CLASS"
     if re.search(rf"({missing}).*\bdelta\b", message):
         return (

@@ -5,7 +5,7 @@ docs/targets/spark-3.5.md.
 """
 
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 @cache
 def name() -> str:
     """The version of the installed PySpark: "4.1" or "3.5"."""
-    # Importing PySpark would take a second.
-    return "3.5" if version("pyspark").startswith("3.") else "4.1"
+    try:
+        # Importing PySpark would take a second.
+        found = version("pyspark")
+    except PackageNotFoundError:
+        # A cluster brings its own PySpark, which pip did not install.
+        from pyspark import __version__ as found
+    return "3.5" if found.startswith("3.") else "4.1"
 
 
 def lock_folder() -> Path:

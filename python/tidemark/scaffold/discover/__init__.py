@@ -15,7 +15,7 @@ from tidemark.feeds import feed_from_source
 from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
 from tidemark.readers import type_of_file
 from tidemark.scaffold.discover import debezium, dms, extracts, folders
-from tidemark.scaffold.discover.table import NoTableError, Table, check_texts, samples
+from tidemark.scaffold.discover.table import NoTableError, Table, check_texts, picked, samples
 
 __all__ = ["NAME_THE_KEY", "NoTableError", "Survey", "Table", "files_of", "name_tables", "problems"]
 __all__ += ["safe_name", "survey", "table_of"]
@@ -109,7 +109,8 @@ def table_of(
         events = debezium.Events.of(found)
         is_sink = all(debezium.SINK.fullmatch(name) for name in names.values())
         if wanted == "debezium" or (wanted is None and (events.are_many or is_sink)):
-            debezium.fill(table, events, list(names.values()))
+            key = debezium.message_key(root, picked(files))
+            debezium.fill(table, events, list(names.values()), key)
         elif not typed:
             raise NoTableError("no file name ends with .csv, .json, .jsonl, .parquet or .avro")
         else:

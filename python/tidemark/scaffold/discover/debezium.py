@@ -4,16 +4,20 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tidemark.readers import avro_files
 from tidemark.readers.debezium import position_of
 from tidemark.readers.documents import text_of
+from tidemark.scaffold import sampling
 from tidemark.scaffold.discover.table import NoTableError, Table, find_key, set_columns
 from tidemark.scaffold.sampling import Column, Sample
 
 SINK = re.compile(r"(?P<topic>.+)\+\d+\+\d+(\.[A-Za-z.]+)?")
 _OTHER_SINK = re.compile(r"(?P<topic>.+)-\d+-\d+(\.[A-Za-z.]+)?")
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\dZ")
+_EXTENSION = re.compile(r"(\.[A-Za-z.]+)$")
 # Fields that Debezium's transform ExtractNewRecordState adds, with a prefix.
 _ADDED = (
     *("deleted", "table", "lsn", "ts_ms", "source_ts_ms", "source_ts_us", "source_ts_ns"),
@@ -29,6 +33,11 @@ _CONNECT_TYPES = {
     "org.apache.kafka.connect.data.Timestamp": "timestamp_ntz",
     "io.debezium.time.ZonedTimestamp": "timestamp",
     "io.debezium.data.VariableScaleDecimal": "string",
+    # Landing writes a time of day as text.
+    "io.debezium.time.Time": "string",
+    "io.debezium.time.MicroTime": "string",
+    "io.debezium.time.NanoTime": "string",
+    "org.apache.kafka.connect.data.Time": "string",
 }
 _CONNECT_PLAIN = {
     **{"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint"},
@@ -139,12 +148,17 @@ class Events:
                 if not name.startswith(self.prefix):
                     found.setdefault(name, Column([]))
         for name, column in found.items():
-            column.values = [row.get(name) for row in rows]
+            column.values = [_without_zone(row.get(name)) for row in rows]
         columns = {name: [column] for name, column in found.items()}
         for name, types in self.types.items():
             if name in columns:
                 columns[name] = [Column([], kind) for kind in types]
         return columns
+
+
+def _without_zone(value: Any) -> Any:
+    """A date of Debezium's time.precision.mode=isostring has a zone: 2024-01-31Z."""
+    return value[:-1] if isinstance(value, str) and _ISO_DATE.fullmatch(value) else value
 
 
 def _documents(sample: Sample) -> Iterator[Any]:
@@ -211,8 +225,33 @@ def _named_type(name: Any, parameters: Mapping[str, Any], plain: str) -> str:
     return _CONNECT_TYPES.get(str(name), plain)
 
 
-def fill(table: Table, events: Events, names: Sequence[str]) -> None:
-    """Infer the table from the events and the file names. Raises NoTableError without events."""
+def message_key(root: Path, files: Sequence[str]) -> list[str]:
+    """The columns of the messages' keys, if the sink wrote them beside these files, or nothing.
+
+    Kafka Connect's S3 sink does (store.kafka.keys): `topic+0+5.keys.json` beside `topic+0+5.json`.
+    The key of a message is the primary key of the table, or what message.key.columns names.
+    """
+    found: set[tuple[str, ...]] = set()
+    for file in files:
+        place = root / _EXTENSION.sub(r".keys\1", file)
+        if not place.is_file():
+            continue
+        try:
+            sample = sampling.read(place)
+        except sampling.UnreadableSampleError:
+            continue
+        for document in sample.rows or [sample.columns]:
+            if isinstance(document, Mapping) and set(document) == {"schema", "payload"}:
+                document = document["payload"]
+            found.add(tuple(document) if isinstance(document, Mapping) else ())
+    return list(found.pop()) if len(found) == 1 else []
+
+
+def fill(table: Table, events: Events, names: Sequence[str], key: Sequence[str] = ()) -> None:
+    """Infer the table from the events, the file names and the columns of the messages' keys.
+
+    Raises NoTableError without events.
+    """
     table.format = "debezium"
     if events.is_dms:
         raise NoTableError("it is AWS DMS's JSON for Kinesis or Kafka, which is not supported")
@@ -258,4 +297,8 @@ def fill(table: Table, events: Events, names: Sequence[str]) -> None:
             return []
         return [[text_of(row[name]) for row in first]]
 
-    find_key(table, declared, values_of)
+    if key and all(name in declared for name in key):
+        columns = [declared[name] for name in key]
+        table.key = columns if len(columns) > 1 else columns[0]
+    else:
+        find_key(table, declared, values_of)

@@ -11,8 +11,6 @@ from tidemark.readers.records import declared_names, safe_name
 from tidemark.scaffold import sampling
 from tidemark.scaffold.sampling import Column, Sample, UnreadableSampleError
 
-# The number of files of each kind to sample: the first, the middle, the last.
-_LOOKED_INTO = 3
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME_LIKE = re.compile(r"[^\W\d][\w $#.()/%-]*")
 _IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman"}
@@ -56,15 +54,20 @@ class NoTableError(Exception):
     """The files of a folder are not a table that landing can read, with the reason."""
 
 
+def picked(files: Sequence[str]) -> list[str]:
+    """The files to sample: the first, the middle and the last one."""
+    places = {0, len(files) // 2, len(files) - 1} if files else set()
+    return [files[at] for at in sorted(places)]
+
+
 def samples(root: Path, files: Sequence[str]) -> list[Sample]:
     """The start of the first, the middle and the last file, as far as they are readable."""
-    picked = {0, len(files) // 2, len(files) - 1} if files else set()
     found, reasons = [], []
-    for at in sorted(picked)[:_LOOKED_INTO]:
+    for file in picked(files):
         try:
-            found.append(sampling.read(root / files[at]))
+            found.append(sampling.read(root / file))
         except UnreadableSampleError as error:
-            reasons.append(f"{files[at]}: {error}")
+            reasons.append(f"{file}: {error}")
     if files and not found:
         raise NoTableError(f"no sample is readable: {'; '.join(reasons)}")
     return found

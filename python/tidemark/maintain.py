@@ -1,0 +1,394 @@
+"""`tidemark maintain`: compact small files, delete the files of old versions, forget old runs.
+
+Delta does the work, with OPTIMIZE and VACUUM. Before, delta-rs looks at each table, so that Spark
+starts only if a table needs something. A run maintains when the project's policy says that it is
+due.
+"""
+
+import difflib
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from tabulate import tabulate
+
+from tidemark import feeds, paths, report, targets
+from tidemark.dbt_plugin import project
+from tidemark.errors import ConfigError, TidemarkError
+from tidemark.ingest import books
+from tidemark.ingest.books import Books
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Files below this size are small. So many of them in a partition are compacted, into files of up
+# to the larger size. Larger files stay as they are: otherwise each run would rewrite them.
+_SMALL, _LARGEST = 64 << 20, 128 << 20
+_MANY = 10
+# Below this, Delta does not delete a version's files, since a query or a run may still read them.
+_SAFE = timedelta(days=7)
+# The property of the ledger with the time of the last maintenance of all tables.
+_MAINTAINED = "tidemark.maintained_at"
+_SETTINGS = {
+    "spark.databricks.delta.optimize.minFileSize": str(_SMALL),
+    "spark.databricks.delta.optimize.maxFileSize": str(_LARGEST),
+    # Then the history of the table has the number and the bytes of the deleted files.
+    "spark.databricks.delta.vacuum.logging.enabled": "true",
+    # Otherwise Delta 4 ignores the hours of `vacuum ... retain`, without a word.
+    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
+}
+_UNCHECKED = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+_WIDEST = 40
+
+
+@dataclass(frozen=True)
+class Policy:
+    """When to maintain, and how long to keep what. `every` is None if no run maintains."""
+
+    every: timedelta | None = None
+    # None leaves it to the table: its delta.deletedFileRetentionDuration, or 7 days.
+    vacuum_after: timedelta | None = None
+    keep_runs: timedelta = timedelta(days=365)
+    force: bool = False
+
+    @property
+    def hours(self) -> int | None:
+        """The hours for which VACUUM keeps the files of old versions."""
+        if self.vacuum_after is None:
+            return None
+        return int(self.vacuum_after.total_seconds() // 3600)
+
+
+@dataclass
+class Table:
+    """A Delta table, as its log says. `most_small` is the most small files in one partition.
+
+    `old_files` are files that VACUUM would delete; None if only Spark can tell.
+    """
+
+    relation: str
+    files: int = 0
+    size: int = 0
+    most_small: int = 0
+    old_files: int | None = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether OPTIMIZE or VACUUM would do something."""
+        return self.most_small >= _MANY or self.old_files != 0
+
+
+@dataclass
+class _Done:
+    before: Table
+    after: Table
+    deleted: int
+    freed: int
+    seconds: float
+
+
+def policy(vacuum_after: str | None = None, *, force: bool = False) -> Policy:
+    """The project's policy, `vars: tidemark: maintain:`. The arguments are of the command line.
+
+    Raises ConfigError if it is wrong, or deletes files earlier than is safe without `force`.
+    """
+    told = project.policy() or {}
+    known = ("every", "vacuum_after", "keep_runs")
+    for name in told:
+        if name not in known:
+            raise ConfigError(
+                f"dbt_project.yml: maintain has no setting '{name}'. It has {', '.join(known)}."
+            )
+    if vacuum_after:
+        told["vacuum_after"] = vacuum_after
+    spans = {}
+    for name, value in told.items():
+        try:
+            spans[name] = feeds.span(value)
+        except ValueError:
+            raise ConfigError(
+                f"maintain: {name} must be such as '7 days' or '36 hours', not '{value}'."
+            ) from None
+    wanted = Policy(**spans, force=force)
+    if wanted.vacuum_after is not None and wanted.vacuum_after < _SAFE and not force:
+        raise ConfigError(
+            f"maintain: vacuum_after is '{told['vacuum_after']}'. Less than 7 days is not safe: a "
+            "query or a run may still read the files, and `tidemark restore` cannot go back "
+            "further. If you are sure: tidemark maintain --vacuum-after ... --force"
+        )
+    return wanted
+
+
+def is_due(own: Books, wanted: Policy) -> bool:
+    """Whether a run must maintain: the project's policy says so, and its time has come."""
+    if wanted.every is None:
+        return False
+    last = own.properties(books.LEDGER).get(_MAINTAINED)
+    return last is None or datetime.now(UTC) - datetime.fromisoformat(last) >= wanted.every
+
+
+def maintain(
+    names: Sequence[str],
+    wanted: Policy,
+    *,
+    dry_run: bool = False,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Maintain these tables, or all, and report it; `dry_run` only reports what is due.
+
+    Raises ConfigError for an unknown table, and TidemarkError, after the others are done, if some
+    tables failed.
+    """
+    chosen = relations(project.current(), names)
+    own = books.without_spark()
+    if own is None and targets.method() == "session" and not books.spark_is_a_hosts():
+        say(f"Nothing has landed in {paths.lake_dir()} yet: tidemark run")
+        return
+    looks = _looks(chosen, wanted)
+    due = [table for table in looks.values() if table and table.is_due]
+    old_runs = _old_runs(own, wanted) if own and not names else 0
+    if own and (dry_run or not (due or old_runs)):
+        if due:
+            say(_planned(due))
+        if old_runs:
+            say(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
+        if not due and not old_runs:
+            say(f"Nothing to do for {report.counted(len(chosen), 'table')}.")
+        if not dry_run and not names:
+            own.set_property(books.LEDGER, _MAINTAINED, _now())
+        return
+    if dry_run:
+        raise ConfigError("--dry-run needs a lake whose files this process reaches.")
+    from tidemark.spark import lease, session
+
+    spark = session.get()
+    with lease.held(spark):
+        _maintain(spark, looks, wanted, say)
+        if not names:
+            _forget(spark, wanted, say)
+
+
+def at_end_of_run(
+    spark: "SparkSession", parsed: project.Project, wanted: Policy, say: Callable[[str], None]
+) -> None:
+    """Maintain all tables in a run, which holds the lake."""
+    _maintain(spark, _looks(relations(parsed), wanted), wanted, say)
+    _forget(spark, wanted, say)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:
+    """The relations with these names: `schema.table`, a model, or a feed. Without names, all."""
+    known: dict[str, str] = {table: table for table in books.TABLES}
+    for node in parsed.nodes.values():
+        if node.relation:
+            known |= {node.relation: node.relation, node.name: node.relation}
+    for feed in parsed.feeds:
+        relation = feed.log.replace("`", "")
+        known |= {feed.name: relation, relation: relation}
+    for name in names:
+        if name not in known:
+            alike = difflib.get_close_matches(name, known, n=3, cutoff=0)
+            raise ConfigError(
+                f"No table is called '{name}'. Use a model, a feed, or schema.table, such as "
+                f"{', '.join(alike)}."
+            )
+    return sorted({known[name] for name in names or known})
+
+
+def _looks(chosen: Sequence[str], wanted: Policy) -> dict[str, Table | None]:
+    with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
+        looks = side_by_side.map(lambda relation: _look(relation, wanted), chosen)
+        return dict(zip(chosen, looks, strict=True))
+
+
+def _look(relation: str, wanted: Policy) -> Table | None:
+    """The table as delta-rs sees it; None if it is not built, or not where Spark puts tables."""
+    try:
+        delta = books.opened(relation)
+        if delta is None:
+            return None
+        table = files_of(relation, delta)
+        old = delta.vacuum(wanted.hours, dry_run=True, enforce_retention_duration=False, full=True)
+    except Exception:  # delta-rs cannot read all that Spark writes
+        return Table(relation, old_files=None)
+    return replace(table, old_files=sum(_is_data(relation, path) for path in old))
+
+
+def files_of(relation: str, delta: Any) -> Table:
+    """The files of a table in its newest version, without looking for older ones."""
+    found = pa.table(delta.get_add_actions(flatten=True))
+    small = found.filter(pc.less(found["size_bytes"], _SMALL))
+    partitions = [name for name in found.column_names if name.startswith("partition.")]
+    counts = small.group_by(partitions).aggregate([([], "count_all")])["count_all"]
+    size = pc.sum(found["size_bytes"]).as_py() or 0
+    return Table(relation, found.num_rows, size, pc.max(counts).as_py() or 0)
+
+
+def _is_data(relation: str, path: str) -> bool:
+    """Whether it is a data file that is still there: delta-rs also lists what the log removed.
+
+    Hadoop's checksums are none, and go with their file. In an object store nobody looks, so for
+    some days after a VACUUM the next ones find nothing.
+    """
+    place = books.place(relation)
+    return path.endswith(".parquet") and ("://" in place or Path(place, unquote(path)).exists())
+
+
+def _look_by_spark(spark: "SparkSession", relation: str) -> Table | None:
+    """The table as Spark sees it; None without a Delta table."""
+    if not spark.catalog.tableExists(books.quoted(relation)):
+        return None
+    detail = spark.sql(f"describe detail {books.quoted(relation)}").collect()[0]
+    if detail["format"] != "delta":
+        return None
+    files, size = detail["numFiles"], detail["sizeInBytes"]
+    is_small = files and size / files < _SMALL
+    return Table(relation, files, size, files if is_small else 0, None)
+
+
+def _maintain(
+    spark: "SparkSession",
+    looks: dict[str, Table | None],
+    wanted: Policy,
+    say: Callable[[str], None],
+) -> None:
+    from tidemark.spark import session
+
+    began = time.monotonic()
+    failures: list[str] = []
+
+    def work(relation: str) -> _Done | None:
+        try:
+            table = looks[relation]
+            if table is None or table.old_files is None:
+                table = _look_by_spark(spark, relation)
+            return _work(spark, table, wanted) if table and table.is_due else None
+        except Exception as error:  # the other tables are maintained
+            failures.append(f"{relation}: {session.readable(error)}")
+            return None
+
+    settings = _SETTINGS | (_UNCHECKED if wanted.force else {})
+    with (
+        session.settings_during(spark, settings),
+        ThreadPoolExecutor(os.cpu_count()) as side_by_side,
+    ):
+        done = list(filter(None, side_by_side.map(work, looks)))
+    if done:
+        say(_told(done))
+    say(
+        f"Maintained {len(done)} of {report.counted(len(looks), 'table')} "
+        f"in {time.monotonic() - began:.0f} s."
+    )
+    if failures:
+        raise TidemarkError("\n".join(["Maintenance failed:", *sorted(failures)]))
+
+
+def _work(spark: "SparkSession", table: Table, wanted: Policy) -> _Done:
+    began = time.monotonic()
+    name = books.quoted(table.relation)
+    if table.most_small >= _MANY:
+        spark.sql(f"optimize {name}").collect()
+    deleted = freed = 0
+    # With --force, also the files that OPTIMIZE has just replaced may be old enough.
+    if table.old_files != 0 or wanted.force:
+        _vacuum(spark, name, wanted)
+        history = spark.sql(f"describe history {name} limit 3")
+        for row in history.where("operation = 'VACUUM START'").limit(1).collect():
+            deleted = int(row["operationMetrics"].get("numFilesToDelete", 0))
+            freed = int(row["operationMetrics"].get("sizeOfDataToDelete", 0))
+    after = _look(table.relation, wanted) or _look_by_spark(spark, table.relation) or table
+    return _Done(table, after, deleted, freed, time.monotonic() - began)
+
+
+def _vacuum(spark: "SparkSession", name: str, wanted: Policy) -> None:
+    if wanted.hours is not None:
+        try:
+            spark.sql(f"vacuum {name} retain {wanted.hours} hours").collect()
+            return
+        except Exception as error:
+            # The table's own property keeps its files longer.
+            if "RETENTION_PERIOD_TOO_SHORT" not in str(error) and "low retention" not in str(error):
+                raise
+    spark.sql(f"vacuum {name}").collect()
+
+
+def _old_runs(own: Books, wanted: Policy) -> int:
+    found = own.read(books.RUNS, ("at",), _is_before(_begin_of_runs(wanted)))
+    return sum(batch.num_rows for batch in found)
+
+
+def _begin_of_runs(wanted: Policy) -> datetime:
+    return datetime.now(UTC) - wanted.keep_runs
+
+
+def _is_before(begin: datetime) -> str:
+    return f"at < timestamp '{begin:%Y-%m-%d %H:%M:%S}'"
+
+
+def _forget(spark: "SparkSession", wanted: Policy, say: Callable[[str], None]) -> None:
+    """Delete what is too old in tidemark.runs and tidemark.log, and note the maintenance."""
+    own, begin = books.of(spark), _begin_of_runs(wanted)
+    old = _old_runs(own, wanted)
+    if old:
+        spark.sql(f"delete from {books.RUNS} where {_is_before(begin)}")
+        say(f"Deleted {report.counted(old, 'row')} of tidemark.runs.")
+    report.forget(begin)
+    own.set_property(books.LEDGER, _MAINTAINED, _now())
+
+
+def _planned(due: Iterable[Table]) -> str:
+    rows = [
+        (
+            table.relation,
+            table.files,
+            size_of(table.size),
+            "yes" if table.most_small >= _MANY else "",
+            table.old_files,
+        )
+        for table in due
+    ]
+    return _table(rows, ["table", "files", "size", "compact", "old files"])
+
+
+def _told(done: Iterable[_Done]) -> str:
+    rows = [
+        (
+            each.before.relation,
+            each.before.files,
+            each.after.files,
+            size_of(each.before.size),
+            size_of(each.after.size),
+            each.deleted,
+            size_of(each.freed),
+            f"{each.seconds:.1f}",
+        )
+        for each in done
+    ]
+    headers = ["table", "files", "after", "size", "after", "deleted", "freed", "seconds"]
+    return _table(rows, headers)
+
+
+def _table(rows: Sequence[Sequence[Any]], headers: Sequence[str]) -> str:
+    widths = [_WIDEST, *[None] * (len(headers) - 1)]
+    return tabulate(rows, headers=headers, maxcolwidths=widths, disable_numparse=True)
+
+
+def size_of(count: float) -> str:
+    """A number of bytes for people: `12 kB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
