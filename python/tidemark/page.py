@@ -149,11 +149,13 @@ def _runs(found: Status) -> list[dict[str, Any]]:
 
 
 def _reasons(found: Status) -> list[tuple[str, str, int]]:
-    """The open dead letters by table and reason, the most frequent first."""
+    """The open dead letters of the project's tables by table and reason, most frequent first."""
     names = ("source_name", "table_name", "reason")
     rows = status.counted(status.read(found.own, books.DEAD_LETTER, names, status.OPEN))
     named = [(status.name_of(row), row["reason"] or "", row["count_all"]) for row in rows]
-    return sorted(named, key=lambda row: (-row[2], row[0], row[1]))[:_REASONS]
+    known = {table.feed.name for table in found.tables}
+    ours = [row for row in named if row[0] in known]
+    return sorted(ours, key=lambda row: (-row[2], row[0], row[1]))[:_REASONS]
 
 
 def _sizes(found: Status) -> list[Size]:

@@ -17,6 +17,7 @@ from tests.aws_server import AwsServer
 from tests.project import REPO
 from tidemark import outcome
 from tidemark.errors import TidemarkError
+from tidemark.ingest import books
 from tidemark.outcome import Problem
 
 
@@ -26,6 +27,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DBT_PROJECT_DIR", str(tmp_path))
     monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "not there yet"))
     monkeypatch.setenv("DBT_PROFILES_DIR", str(REPO / "profiles"))
+    # The Spark that other tests share has another lake.
+    monkeypatch.setattr(books, "spark_is_a_hosts", lambda: False)
     (tmp_path / "dbt_project.yml").write_text("name: x\nprofile: tidemark\n")
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "manifest.json").write_text("{}")
@@ -123,11 +126,12 @@ def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             assert self.headers["Content-Type"] == "application/json"
+            # Before the answer: what the client does next may be to look here.
+            if hook.status < 300:
+                hook.told.append(json.loads(body))
             self.send_response(hook.status)
             self.send_header("Location", "/elsewhere")
             self.end_headers()
-            if hook.status < 300:
-                hook.told.append(json.loads(body))
 
         def log_message(self, format: str, *args: object) -> None: ...
 

@@ -10,39 +10,46 @@ from tests.python.test_feeds import declared
 from tidemark import page, status
 from tidemark.dbt_plugin.project import Project, Result
 
-NOW = datetime.now(UTC)
 HOUR = timedelta(hours=1)
-TABLE = status.Table(declared(), 0, 0, 0, 0, False, NOW - HOUR, NOW - 3 * HOUR, "")
+
+
+@pytest.fixture
+def table() -> status.Table:
+    """A table that landed an hour before the test."""
+    now = datetime.now(UTC)
+    return status.Table(declared(), 0, 0, 0, 0, False, now - HOUR, now - 3 * HOUR, "")
 
 
 def found(table: status.Table, **bounds: timedelta) -> list[tuple[str, bool]]:
     return [(each.text, each.is_error) for each in status._of_bounds(table, bounds)]
 
 
-def test_rows_that_are_older_than_dbt_s_freshness_allows() -> None:
-    assert found(TABLE) == []
-    assert found(TABLE, warn_after=2 * HOUR) == []
-    ((text, is_error),) = found(TABLE, warn_after=HOUR / 2, error_after=2 * HOUR)
+def test_rows_that_are_older_than_dbt_s_freshness_allows(table: status.Table) -> None:
+    assert found(table) == []
+    assert found(table, warn_after=2 * HOUR) == []
+    ((text, is_error),) = found(table, warn_after=HOUR / 2, error_after=2 * HOUR)
     assert (text, is_error) == (
         "shop.orders: its newest row is 60 min old, warn_after is 30 min.",
         False,
     )
-    ((text, is_error),) = found(TABLE, warn_after=HOUR / 2, error_after=HOUR / 2)
+    ((text, is_error),) = found(table, warn_after=HOUR / 2, error_after=HOUR / 2)
     assert "error_after" in text
     assert is_error
     # With `loaded_at_field: _changed_at`.
-    ((text, _),) = found(TABLE, error_after=2 * HOUR, _changed_at=HOUR)
+    ((text, _),) = found(table, error_after=2 * HOUR, _changed_at=HOUR)
     assert "is 3 h old" in text
-    assert found(replace(TABLE, landed_at=None, newest_change=None), error_after=HOUR) == []
+    assert found(replace(table, landed_at=None, newest_change=None), error_after=HOUR) == []
 
 
-def test_a_load_that_comes_late_and_dead_letters_above_their_bound() -> None:
-    assert found(replace(TABLE, feed=declared(max_lag="3 hours"))) == []
-    assert found(replace(TABLE, feed=declared(max_lag="1 hour"))) == [
+def test_a_load_that_comes_late_and_dead_letters_above_their_bound(
+    table: status.Table,
+) -> None:
+    assert found(replace(table, feed=declared(max_lag="3 hours"))) == []
+    assert found(replace(table, feed=declared(max_lag="1 hour"))) == [
         ("shop.orders: its newest change landed 2 h after it was made, max_lag is 1 hour.", True)
     ]
-    assert found(replace(TABLE, dead_letters=2)) == [("shop.orders: 2 open dead letters.", False)]
-    bound = replace(TABLE, dead_letters=2, set_aside=1, feed=declared(max_dead_letters=3))
+    assert found(replace(table, dead_letters=2)) == [("shop.orders: 2 open dead letters.", False)]
+    bound = replace(table, dead_letters=2, set_aside=1, feed=declared(max_dead_letters=3))
     assert found(bound) == [("shop.orders: 3 open dead letters.", False)]
     assert found(replace(bound, set_aside=2)) == [
         ("shop.orders: 4 open dead letters, max_dead_letters is 3.", True)
@@ -73,7 +80,7 @@ def test_dbt_s_failures_are_errors_and_their_messages_have_one_line() -> None:
 
 
 def commit(days: int, operation: str, mode: str = "", **metrics: Any) -> dict[str, Any]:
-    at = (NOW - timedelta(days=days)).timestamp() * 1000
+    at = (datetime.now(UTC) - timedelta(days=days)).timestamp() * 1000
     numbers = {name: str(value) for name, value in metrics.items()}
     parameters = {"mode": mode} if mode else {}
     return {
