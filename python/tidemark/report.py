@@ -16,6 +16,7 @@ from tidemark.ingest.landed import Landed
 
 # A run names no more files; the dead letter has all of them.
 _SOME = 10
+_WIDTH = 100
 _SECONDS_BETWEEN_LINES = 10
 # dbt's kinds of nodes that give a table or a view; hooks are nodes, too.
 _BUILT = ("model", "seed", "snapshot")
@@ -109,7 +110,8 @@ def one_line(landed: Sequence[Landed]) -> str:
 def table(landed: Sequence[Landed]) -> str:
     """What landed, with a line for each table that got files, as in `tidemark.runs`.
 
-    Columns in which every table has zero are left out.
+    Columns in which every table has zero are left out. If the lines are still wider than a screen,
+    so are the last columns.
     """
     counts = ("rows", "inserted", "updated", "deleted", "late", "duplicate", "rejected", "skipped")
     new = [entry for entry in landed if entry.is_new]
@@ -121,9 +123,13 @@ def table(landed: Sequence[Landed]) -> str:
         "seconds": [f"{entry.seconds:.1f}" for entry in new],
         "newest change": [time_of(entry.newest_change) for entry in new],
     }
-    return tabulate(
-        {name: column for name, column in columns.items() if any(column)}, headers="keys"
-    )
+    shown = {name: column for name, column in columns.items() if any(column)}
+    for name in ("newest change", "seconds", "files", ""):
+        text = tabulate(shown, headers="keys")
+        if len(text.partition("\n")[0]) <= _WIDTH:
+            break
+        shown.pop(name, None)
+    return text
 
 
 def built(results: Sequence[Any], seconds: float) -> Iterator[str]:

@@ -59,16 +59,16 @@ def restore(model: str, point: str) -> None:
         # Before the table changes: if this process is killed in between, the next run builds more
         # than it must, and not less.
         below = parsed.below([name])
-        built = project.read_built(own)
+        built, results = project.read_builds(own)
         kept = {each: entry for each, entry in built.items() if each not in below}
         run_id = runs.new_run_id()
-        project.write_built(own, kept, run_id)
+        project.write_builds(own, kept, results, run_id)
         try:
             spark.sql(
                 f"restore table {books.quoted(relation)} to version as of {version['version']}"
             )
         except Exception as error:
-            project.write_built(own, built, run_id)
+            project.write_builds(own, built, results, run_id)
             raise TidemarkError(
                 f"{relation} was not restored. If version {version['version']} is too old, or its "
                 "files were deleted, rebuild the table from its log: dbt build --full-refresh "

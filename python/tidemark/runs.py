@@ -109,7 +109,7 @@ class Run:
         work, book = planning.of_landing_folder(own, known.feeds)
         if any(each.plan or each.failure or book.retracting(each.feed) for each in work):
             return None
-        if self.builds and known.due(book.newest_loads, project.read_built(own)):
+        if self.builds and known.due(book.newest_loads, project.read_builds(own)[0]):
             return None
         if self.builds and maintain.is_due(own, self.policy):
             return None
@@ -210,7 +210,7 @@ class Run:
 
         own = books.of(spark)
         newest = ledger.read(own, {}).newest_loads
-        built = project.read_built(own)
+        built, told = project.read_builds(own)
         failed = [entry.feed.name for entry in landed if entry.failure]
         blocked = parsed.below(parsed.sources_of(failed))
         retracted = [entry for entry in landed if entry.retracted and not entry.failure]
@@ -254,7 +254,7 @@ class Run:
             fallen = dbt.failed(results)
             kept = {name: each for name, each in built.items() if name not in fallen}
             now = {**kept, **parsed.built_from(done, newest)}
-            project.write_built(own, now, self.id, dbt.ended(results))
+            project.write_builds(own, now, told | dbt.ended(results), self.id)
             for line in report.built(results, time.monotonic() - began):
                 self.tell(line)
         return True

@@ -101,7 +101,8 @@ def gather(*, may_start: bool = True) -> Status | None:
         return None
     parsed = project.current()
     work, book = planning.of_landing_folder(own, parsed.feeds)
-    due = parsed.due(book.newest_loads, project.read_built(own))
+    built, told = project.read_builds(own)
+    due = parsed.due(book.newest_loads, built)
     runs = read(own, books.RUNS, _RUN).sort_by("at")
     newest, loads = _newest(runs), _newest(runs.filter(pc.greater(runs["rows"], 0)))
     records, aside = _open_records(own), _set_aside(own)
@@ -130,7 +131,7 @@ def gather(*, may_start: bool = True) -> Status | None:
     last = pc.max(runs["at"]).as_py()
     problems += _stale(books.RUNS, bounds.get(books.RUNS, {}), last, "tidemark run")
     known = {*parsed.nodes, *parsed.tests}
-    results = {name: each for name, each in project.read_results(own).items() if name in known}
+    results = {name: each for name, each in told.items() if name in known}
     problems += _of_results(results)
     waiting = list(report.without_folder(work))
     # The errors first, otherwise in the order of the project.

@@ -27,6 +27,10 @@ class Relation(str):
     """A table's name, as dbt gives it to macros."""
 
     @property
+    def schema(self) -> str:
+        return self.rpartition(".")[0]
+
+    @property
     def identifier(self) -> str:
         return self.rpartition(".")[2]
 
@@ -44,15 +48,16 @@ class Macros:
     """Calls macros: `Macros(...).history_rows(...)`.
 
     `answers` are the row, or the rows, of one query after the other; `asked` are the queries.
-    `columns` are those of the tables, and have the type `string`. Without `has_relations` nothing
-    was built yet. `merge_of` is the package whose merge dbt would take.
+    `columns` are those of the tables, each a name, with a type if it is not `string`. Without
+    `has_relations` nothing was built yet. `merge_of` is the package whose merge dbt would take.
     """
 
     is_incremental: bool = False
     answers: Iterable[Answer] = ()
-    columns: Iterable[str] = ()
+    columns: Iterable[str | tuple[str, str]] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     sources: Iterable[Any] = ()
+    nodes: Mapping[str, Any] = field(default_factory=dict)
     has_relations: bool = True
     merge_of: str = "tidemark"
     asked: list[str] = field(default_factory=list)
@@ -73,7 +78,10 @@ class Macros:
 
         merge = SimpleNamespace(macro=SimpleNamespace(package_name=self.merge_of))
         columns = [
-            SimpleNamespace(name=name, quoted=f"`{name}`", dtype="string") for name in self.columns
+            SimpleNamespace(name=name, quoted=f"`{name}`", dtype=dtype)
+            for name, dtype in (
+                (each, "string") if isinstance(each, str) else each for each in self.columns
+            )
         ]
         self._context = {
             "execute": True,
@@ -92,7 +100,10 @@ class Macros:
             ),
             "project_name": "own",
             "tojson": lambda value, sort_keys: json.dumps(value, sort_keys=sort_keys),
-            "graph": SimpleNamespace(sources={str(at): it for at, it in enumerate(self.sources)}),
+            "graph": SimpleNamespace(
+                nodes=self.nodes,
+                sources={str(at): it for at, it in enumerate(self.sources)},
+            ),
             "target": SimpleNamespace(type="spark"),
             "load_relation": lambda relation: relation if self.has_relations else None,
             "api": SimpleNamespace(Relation=SimpleNamespace(create=lambda **_: None)),

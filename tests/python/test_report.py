@@ -1,5 +1,6 @@
 """What runs tell: names from outside are shown, and do nothing."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.python.test_feeds import declared
 from tidemark import report
-from tidemark.ingest.landed import Landed, Outcome
+from tidemark.ingest.landed import COUNTS, Landed, Outcome
 from tidemark.ingest.reasons import Why
 
 NASTY = "a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"
@@ -63,3 +64,16 @@ def test_a_build_counts_models_and_tests_but_no_hooks() -> None:
         "1 model built, 1 test passed, 1 test warned in 1 s.",
         "Warning: x found 2 rows (tests/x.sql).",
     ]
+
+
+def test_the_table_of_a_run_fits_a_screen() -> None:
+    none = dict.fromkeys(COUNTS, 0)
+    few, every = none | {"rows": 123, "inserted": 123}, dict.fromkeys(COUNTS, 1_234_567)
+    for counts, last in ((few, "newest change"), (every, "set aside")):
+        at = datetime(2026, 11, 23, tzinfo=UTC)
+        outcome = Outcome(counts={"a": counts}, set_aside={"b.csv": "no"}, newest_change=at)
+        entry = Landed(declared(), outcome=outcome, seconds=12.3)
+        heading, *_ = lines = report.table([entry]).splitlines()
+        assert heading.rstrip().endswith(last)
+        assert max(map(len, lines)) <= 100
+    assert report.table([]) == ""

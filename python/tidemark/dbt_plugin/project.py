@@ -252,38 +252,39 @@ def keep(project: Project, manifest: Any, stamp: str) -> None:
     new.replace(file)
 
 
-def read_built(own: Books) -> dict[str, Built]:
-    """What the nodes were built from, as in `tidemark.builds`."""
-    columns = ("node", "fingerprint", "load_id")
-    return {
-        row["node"]: Built(row["fingerprint"], row["load_id"])
-        for row in books.rows(own.read(books.BUILDS, columns))
-        if row["fingerprint"]
-    }
+def read_builds(own: Books) -> tuple[dict[str, Built], dict[str, Result]]:
+    """What the nodes were built from, and the newest result of each node and test.
+
+    As in `tidemark.builds`.
+    """
+    rows = books.rows(
+        own.read(books.BUILDS, ("node", "fingerprint", "load_id", "status", "seconds", "message"))
+    )
+    return (
+        {
+            row["node"]: Built(row["fingerprint"], row["load_id"])
+            for row in rows
+            if row["fingerprint"]
+        },
+        {
+            row["node"]: Result(row["status"], row["seconds"], row["message"])
+            for row in rows
+            if row["status"]
+        },
+    )
 
 
-def read_results(own: Books) -> dict[str, Result]:
-    """The newest result of each node and test, as in `tidemark.builds`."""
-    columns = ("node", "status", "seconds", "message")
-    return {
-        row.pop("node"): Result(**row)
-        for row in books.rows(own.read(books.BUILDS, columns))
-        if row["status"]
-    }
-
-
-def write_built(
-    own: Books, built: Mapping[str, Built], run_id: str, results: Mapping[str, Result] | None = None
+def write_builds(
+    own: Books, built: Mapping[str, Built], results: Mapping[str, Result], run_id: str
 ) -> None:
-    """Replace the contents of `tidemark.builds`; keeps results for which there is no newer one."""
-    told = read_results(own) | dict(results or {})
+    """Replace the contents of `tidemark.builds`."""
     own.replace(
         books.BUILDS,
         [
             {"node": name, "run_id": run_id}
             | (asdict(built[name]) if name in built else {})
-            | (asdict(told[name]) if name in told else {})
-            for name in sorted({*built, *told})
+            | (asdict(results[name]) if name in results else {})
+            for name in sorted({*built, *results})
         ],
     )
 
