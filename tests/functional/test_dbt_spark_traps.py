@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from dbt.adapters.spark.impl import SparkAdapter
+from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import DbtRuntimeError
 
 import dbt_tidemark  # noqa: F401 - what dbt would import by itself
@@ -98,16 +99,16 @@ FILES["models/kept.sql"] = incremental(f"select {STEP} as id", schema="traps_kep
 
 def vanishing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """Spark's answer when a table is dropped between two steps of a listing, `times` times."""
-    execute_macro = SparkAdapter.execute_macro
+    execute = SparkAdapter.execute
     left = [times]
 
-    def listing_fails(self: SparkAdapter, macro_name: str, **arguments: Any) -> Any:
-        if macro_name == "list_relations_without_caching" and left[0]:
+    def listing_fails(self: SparkAdapter, sql: str, **arguments: Any) -> Any:
+        if sql.startswith("show table extended") and left[0]:
             left[0] -= 1
             raise DbtRuntimeError("[TABLE_OR_VIEW_NOT_FOUND] `traps_kept`.`other` is gone")
-        return execute_macro(self, macro_name, **arguments)
+        return execute(self, sql, **arguments)
 
-    monkeypatch.setattr(SparkAdapter, "execute_macro", listing_fails)
+    monkeypatch.setattr(SparkAdapter, "execute", listing_fails)
 
 
 def test_a_table_that_vanishes_during_a_listing_does_not_empty_the_others(
@@ -118,26 +119,103 @@ def test_a_table_that_vanishes_during_a_listing_does_not_empty_the_others(
     assert lab.rows("select id from traps_kept.kept order by id") == [(1,), (2,), (3,)]
 
 
-def test_a_schema_that_cannot_be_listed_stops_dbt(
+def test_a_schema_that_cannot_be_listed_fails_the_model(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vanishing(monkeypatch, times=1000)
-    monkeypatch.setattr(relations, "_LISTING_TRIES", 2)
-    result = lab.project.dbt("run", "--select", "kept")
-    assert "The tables of traps_kept could not be listed" in str(result.exception)
+    monkeypatch.setattr(relations, "_TRIES", 2)
+    results = lab.project.dbt("run", "--select", "kept").result
+    (message,) = [each.message for each in results if each.node.name == "kept"]
+    assert "The tables of traps_kept could not be listed" in message
     assert lab.rows("select id from traps_kept.kept order by id") == [(1,), (2,), (3,)]
 
 
+def answering(*answers: Any) -> tuple[SparkAdapter, list[str]]:
+    """An adapter that gets these answers, or errors, and the statements that it sends."""
+    left, sent = iter(answers), []
+    adapter = SparkAdapter.__new__(SparkAdapter)
+
+    def execute(sql: str, fetch: bool) -> Any:
+        sent.append(sql)
+        answer = next(left)
+        if isinstance(answer, str):
+            raise DbtRuntimeError(answer)
+        return None, answer
+
+    adapter.execute = execute
+    return adapter, sent
+
+
 def test_an_error_of_a_listing_is_never_an_empty_schema() -> None:
-    errors = iter(["[CANNOT_CONNECT] no metastore", "[TABLE_OR_VIEW_NOT_FOUND] gone"])
-
-    def execute_macro(*_: Any, **__: Any) -> None:
-        raise DbtRuntimeError(next(errors))
-
+    adapter, _ = answering("[CANNOT_CONNECT] no metastore", "[TABLE_OR_VIEW_NOT_FOUND] gone")
     with pytest.raises(DbtRuntimeError, match="no metastore"):
-        SparkAdapter.list_relations_without_caching(
-            SimpleNamespace(execute_macro=execute_macro), "a_schema"
-        )
+        adapter.list_relations_without_caching(SparkRelation.create(schema="a_schema"))
+
+
+def test_a_name_that_is_a_pattern_is_looked_up_in_the_whole_schema() -> None:
+    adapter, sent = answering([], [])
+    for name in ("plain_1", "a|b"):
+        adapter.list_relations_without_caching(SparkRelation.create(schema="s", identifier=name))
+    assert sent == [
+        "show table extended in s like 'plain_1'",
+        "show table extended in s like '*'",
+    ]
+
+
+# --- The metadata of tables that a run does not need ------------------------------------------
+
+FILES["models/looks_up.sql"] = """
+{{ config(schema='traps_made', materialized='table') }}
+{% set found = [] %}
+{% if execute %}
+    {% do run_query('create schema traps_look') %}
+    {% for name in ('a_b', 'axb', 'a_b_c', 'gone') %}
+        {% do run_query('create table traps_look.' ~ name ~ ' (id int) using delta') %}
+    {% endfor %}
+    {% for name in ('a_b', 'A_B', 'nothing', 'gone') %}
+        {% set relation = adapter.get_relation(none, 'traps_look', name) or {} %}
+        {% do found.append(relation.identifier | string) %}
+    {% endfor %}
+    {% do adapter.drop_relation(adapter.get_relation(none, 'traps_look', 'gone')) %}
+    {% do adapter.rename_relation(
+        adapter.get_relation(none, 'traps_look', 'a_b'),
+        api.Relation.create(schema='traps_look', identifier='renamed', type='table')
+    ) %}
+    {% for name in ('gone', 'a_b', 'renamed', 'axb') %}
+        {% set relation = adapter.get_relation(none, 'traps_look', name) or {} %}
+        {% do found.append(relation.identifier | string) %}
+    {% endfor %}
+    {% do found.append(adapter.get_relation(none, 'traps_look', 'a_b_c').is_delta | string) %}
+    {% do adapter.drop_schema(api.Relation.create(schema='traps_look')) %}
+    {% for name in ('axb',) %}
+        {% set relation = adapter.get_relation(none, 'traps_look', name) or {} %}
+        {% do found.append(relation.identifier | string) %}
+    {% endfor %}
+{% endif %}
+select '{{ found | join(' ') }}' as found
+"""
+
+
+def test_tables_are_looked_up_one_by_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    ((found,),) = lab.rows("select found from traps_made.looks_up")
+    assert found.split(" ") == [
+        *("a_b", "a_b", "", "gone"),
+        *("", "", "renamed", "axb"),
+        "True",
+        "",
+    ]
+    sent: list[str] = []
+    execute = SparkAdapter.execute
+
+    def noted(self: SparkAdapter, sql: str, **arguments: Any) -> Any:
+        sent.append(sql)
+        return execute(self, sql, **arguments)
+
+    monkeypatch.setattr(SparkAdapter, "execute", noted)
+    assert lab.project.dbt("run", "--select", "kept").success
+    assert [sql for sql in sent if "show table" in sql] == [
+        "show table extended in traps_kept like 'kept'"
+    ]
 
 
 # --- Models that share a name, and threads ----------------------------------------------------

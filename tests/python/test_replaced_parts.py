@@ -60,6 +60,9 @@ PINNED = {
     "dbt.adapters.spark.impl.SparkAdapter.default_python_submission_method": (
         "354b3ac4b69f2f7496cf6f5cf8abf678f25cffa9985b9177db9028dcd9199f8f"
     ),
+    "dbt.adapters.spark.impl.SparkAdapter.get_relation": (
+        "15dcc3e8d9382f7d71d2352d2a1d6fcea69d16f2893fafa4f72298bbc5ef174c"
+    ),
     "dbt.adapters.spark.impl.SparkAdapter.list_relations_without_caching": (
         "24ff05b98698f3c465d9242bf84ad79a54ed408d2010a030d823a856dc2b89ef"
     ),

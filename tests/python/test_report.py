@@ -8,7 +8,8 @@ import pytest
 
 from tests.python.test_feeds import declared
 from tidemark import report
-from tidemark.ingest.landed import COUNTS, Landed, Outcome
+from tidemark.ingest.landed import Landed, Outcome
+from tidemark.ingest.ledger import COUNTS
 from tidemark.ingest.reasons import Why
 
 NASTY = "a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"
