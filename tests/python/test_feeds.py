@@ -1,9 +1,11 @@
 """A wrong declaration is one message that names the file, the table and every problem."""
 
+import re
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.project import REPO
 from tidemark.errors import ConfigError
@@ -268,6 +270,13 @@ def test_the_docs_list_every_setting() -> None:
     first = [line.split("|")[1] for line in tables.splitlines() if line.startswith("| `")]
     listed = [name for cell in first for name in cell.split("`")[1::2]]
     assert sorted(listed) == sorted(SETTINGS)
+
+
+def test_the_smallest_declarations_of_the_docs_are_valid() -> None:
+    text = (REPO / "docs" / "feeds.md").read_text()
+    formats = text.partition("## Formats")[2].partition("## Settings")[0]
+    feeds = [yaml.safe_load(each) for each in re.findall(r"`({format: .*})`", formats)]
+    assert {declared(**feed).format for feed in feeds} == set(FORMATS) - {"table"}
 
 
 def test_loaded_at_is_a_time_in_utc() -> None:
