@@ -2,7 +2,7 @@
 # .venv-spark3.5 (docs/targets/spark-3.5.md).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-all run docs lint test test-core test-all bench wheel lock clean
+.PHONY: help setup demo demo-all run docs style lint check test test-core test-all bench wheel lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 SPARK ?= 4.1
@@ -19,6 +19,7 @@ CHECKED := setup
 endif
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+SQLFLUFF := TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1
 # TESTERS=2 runs the tests in two processes, each with its own Spark. One Spark uses two cores, so
 # this pays off with four cores or more.
 TESTERS ?= 1
@@ -66,12 +67,19 @@ run: setup ## Land new files and build the models that depend on them
 docs: setup ## Generate and serve the dbt docs
 	@$(BIN)/tidemark docs
 
-lint: setup ## Check style and types: SQL, Python, YAML
+style: setup
 	@$(BIN)/ruff format --check --quiet python compat tests examples models bench
 	@$(BIN)/ruff check --quiet python compat tests examples models bench
 	@$(BIN)/mypy
 	@$(BIN)/python -m tests.lint
-	@TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1 models tests/singular
+
+lint: style ## Check style and types: SQL, Python, YAML
+	@$(SQLFLUFF) models tests/singular
+
+check: style ## Check in a minute what needs no Spark: style, types, macros, the Python package
+	@files=$$(git diff --name-only --diff-filter=d HEAD -- 'models/*.sql' 'tests/singular/*.sql'); \
+	  test -z "$$files" || $(SQLFLUFF) $$files
+	@$(PYTEST) -m 'not slow and not spark' tests/macros tests/python
 
 test: $(CHECKED) $(VENV)/glue-ready ## Lint, then run all tests except the slow ones
 	@$(PYTEST) $(SHARED) -m 'not slow'

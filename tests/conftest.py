@@ -34,7 +34,10 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What several processes share out among them: modules, whose fixtures are built once."""
+    """Mark the tests that need Spark. Several processes share out modules, not tests."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
     if not hasattr(config, "workerinput"):
         return
     places: dict[str, int] = {}
