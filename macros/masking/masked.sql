@@ -28,17 +28,21 @@
 {%- endmacro -%}
 
 
-{#- The node or source of the project with this relation. -#}
+{#- The node or source that the view selects from. With `--defer`, it may be in another schema. -#}
 {%- macro _node_of(relation) -%}
-    {%- for node in graph.nodes.values() | list + graph.sources.values() | list
-        if node.resource_type in ('model', 'seed', 'snapshot', 'source')
-        and node.get('config', {}).get('materialized') != 'ephemeral'
-        and (node.schema | lower, (node.get('alias') or node.get('identifier')) | lower)
-        == (relation.schema | lower, relation.identifier | lower) -%}
+    {%- set found = [] -%}
+    {%- for name in model.depends_on.nodes -%}
+        {%- set node = graph.nodes.get(name) or graph.sources.get(name) -%}
+        {%- if (node.get('alias') or node.get('identifier')) | lower == relation.identifier | lower
+            and node.config.get('materialized') != 'ephemeral' -%}
+            {%- do found.append(node) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for node in found if found | length == 1 or node.schema | lower == relation.schema | lower -%}
         {%- do return(node) -%}
     {%- endfor -%}
     {%- do exceptions.raise_compiler_error(
-        "masked: " ~ relation ~ " is not a table of this project. Pass ref('...') of a model, a seed or a "
+        "masked: the view does not select from " ~ relation ~ ". Pass ref('...') of a model, a seed or a "
         ~ "snapshot that is not ephemeral, or source('...')."
     ) -%}
 {%- endmacro -%}

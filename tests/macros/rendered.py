@@ -48,8 +48,9 @@ class Macros:
     """Calls macros: `Macros(...).history_rows(...)`.
 
     `answers` are the row, or the rows, of one query after the other; `asked` are the queries.
-    `columns` are those of the tables, each a name, with a type if it is not `string`. Without
-    `has_relations` nothing was built yet. `merge_of` is the package whose merge dbt would take.
+    The model reads all `nodes`. `columns` are those of the tables, each a name, with a type if it
+    is not `string`. Without `has_relations` nothing was built yet. `merge_of` is the package whose
+    merge dbt would take.
     """
 
     is_incremental: bool = False
@@ -100,6 +101,7 @@ class Macros:
             ),
             "project_name": "own",
             "tojson": lambda value, sort_keys: json.dumps(value, sort_keys=sort_keys),
+            "model": SimpleNamespace(depends_on=SimpleNamespace(nodes=list(self.nodes))),
             "graph": SimpleNamespace(
                 nodes=self.nodes,
                 sources={str(at): it for at, it in enumerate(self.sources)},

@@ -110,8 +110,20 @@ def test_tags_that_do_not_fit(tags: dict[str, Any], said: str) -> None:
 def test_tables_that_cannot_be_masked() -> None:
     macros = Macros(nodes={"t": node("t", config={"materialized": "ephemeral"})})
     for name in ("s.t", "s.other"):
-        with pytest.raises(CompilerError, match=f"{name} is not a table of this project"):
+        with pytest.raises(CompilerError, match=f"the view does not select from {name}. Pass ref"):
             macros.masked(Relation(name), "analyst")
+
+
+def test_a_deferred_table_is_in_another_schema() -> None:
+    masked, other = node("t", email={"personal": "hash"}), node("t") | {"schema": "z"}
+    columns = {"columns": ["email"]}
+    sql = Macros(nodes={"a": masked}, **columns).masked(Relation("production.t"), "analyst")
+    assert "sha2(`email`, 256)" in sql
+    both = Macros(nodes={"b": other, "a": masked}, **columns)
+    assert "sha2" in both.masked(Relation("s.t"), "analyst")
+    assert "sha2" not in both.masked(Relation("z.t"), "analyst")
+    with pytest.raises(CompilerError, match="does not select from production.t"):
+        both.masked(Relation("production.t"), "analyst")
 
 
 def test_a_table_that_is_not_there_yet_has_no_rows() -> None:
