@@ -116,7 +116,7 @@ def test_tables_that_cannot_be_masked() -> None:
 
 def test_a_deferred_table_is_in_another_schema() -> None:
     masked, other = node("t", email={"personal": "hash"}), node("t") | {"schema": "z"}
-    columns = {"columns": ["email"]}
+    columns: dict[str, Any] = {"columns": ["email"]}
     sql = Macros(nodes={"a": masked}, **columns).masked(Relation("production.t"), "analyst")
     assert "sha2(`email`, 256)" in sql
     both = Macros(nodes={"b": other, "a": masked}, **columns)
