@@ -162,8 +162,6 @@ def maintain(
             say(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
         if not due and not old_runs:
             say(f"Nothing to do for {report.counted(len(chosen), 'table')}.")
-        if not dry_run and not names:
-            own.set_property(books.LEDGER, _MAINTAINED, _now())
         return
     if dry_run:
         raise ConfigError("--dry-run needs a lake whose files this process reaches.")
