@@ -424,7 +424,9 @@ def _verify(dms_task: str) -> None:
 @click.argument("names", metavar="SOURCE[.TABLE]...", nargs=-1, required=True)
 @click.option("--key", help="The key columns, separated by commas.")
 @click.option(
-    "--format", type=click.Choice(feeds.FORMATS), help="Default: inferred from the files."
+    "--format",
+    type=click.Choice(feeds.FORMATS),
+    help="Default: inferred from the files; with --columns, extract.",
 )
 @click.option("--path", help="The folder below the landing folder (default: SOURCE/TABLE).")
 @click.option(
