@@ -1,8 +1,10 @@
 """Who has the lake, and who may read it."""
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,21 @@ def test_a_new_lake_is_private_and_another_stays_as_it_is(
     assert paths.make_lake().stat().st_mode & 0o777 == of_lake
     for name in ("lock", "tidemark.log"):
         assert (lake / name).stat().st_mode & 0o777 == of_files
+
+
+def test_a_holder_that_has_not_written_its_name_yet_is_named_soon(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two processes that start together: the second one asks between the lock and the name."""
+    asks = threading.Thread(target=lock.hold, args=[tmp_path])
+    with (tmp_path / "lock").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        asks.start()
+        asks.join(0.1)
+        file.write('{"process": 7, "command": "tidemark run", "since": "2024-01-01"}')
+        file.flush()
+        asks.join(0.4)
+    asks.join(10)
+    told = f"Waiting for process 7 (`tidemark run`, since 2024-01-01), which uses {tmp_path}\n"
+    assert capsys.readouterr().err == told
+    lock.done(tmp_path)

@@ -71,7 +71,7 @@ def done(lake: Path) -> None:
 def _locked_file(lake: Path, name: str) -> IO[str]:
     file = paths.opened_in_lake(name, "a+", lake=lake)
     deadline = time.monotonic() + wait_seconds()
-    announced = False
+    attempts = 0
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,9 +82,10 @@ def _locked_file(lake: Path, name: str) -> IO[str]:
                     f"The lake {lake} is in use by {_holder(file)}. Try again later, "
                     f"or increase {WAIT_VARIABLE} ({wait_seconds():g})."
                 ) from None
-            if not announced:
+            attempts += 1
+            # At the first attempt, the holder may not have written its name yet.
+            if attempts == 2:
                 print(f"Waiting for {_holder(file)}, which uses {lake}", file=sys.stderr)
-                announced = True
             time.sleep(0.2)
     file.seek(0)
     _before[lake] = _holder(file) if file.read() else ""
