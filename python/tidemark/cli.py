@@ -426,7 +426,7 @@ def _verify(dms_task: str) -> None:
 @click.option(
     "--format",
     type=click.Choice(feeds.FORMATS),
-    help="Default: inferred from the files; with --columns, extract.",
+    help="Default: inferred from the files; without files, extract.",
 )
 @click.option("--path", help="The folder below the landing folder (default: SOURCE/TABLE).")
 @click.option(

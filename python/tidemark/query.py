@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from typing import Any
 
@@ -24,7 +25,13 @@ def rows(statement: str) -> DataFrame:
     try:
         return session.get().sql(statement)
     except PySparkException as error:
-        raise QueryError(session.readable(error)) from error
+        problem = session.readable(error)
+        if problem.startswith("[TABLE_OR_VIEW_NOT_FOUND]"):
+            problem += (
+                "\n`tidemark run` creates the tables that have files in the landing folder. "
+                'To list them: tidemark sql "show tables in current"'
+            )
+        raise QueryError(problem) from error
 
 
 def as_table(frame: DataFrame) -> str:
@@ -42,10 +49,11 @@ def print_rows(statement: str, output: str, *, shows_all: bool = False) -> None:
     frame = rows(statement)
     try:
         if output == "table":
+            named = set(re.findall(r"\w+", statement))
             own = [
                 name
                 for name in frame.columns
-                if name.startswith("_") and name not in statement and not shows_all
+                if name.startswith("_") and name not in named and not shows_all
             ]
             print(as_table(frame.drop(*own)))
         elif output == "csv":

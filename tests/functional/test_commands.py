@@ -82,6 +82,15 @@ def test_a_table_prints_null_and_true_as_words(
     assert capfd.readouterr().out.splitlines()[2].split() == ["NULL", "true"]
 
 
+def test_a_column_of_tidemark_is_shown_only_if_the_statement_names_it(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.spark.sql("create or replace temporary view cur_club__orders as select 1 n, 2 _order")
+    for selected, names in (("*", ["n"]), ("n, _order", ["n", "_order"])):
+        assert tidemark(project, "sql", f"select {selected} from cur_club__orders") == 0
+        assert capfd.readouterr().out.splitlines()[0].split() == names
+
+
 def test_a_wrong_statement_is_spark_s_own_sentence(
     project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,6 +99,7 @@ def test_a_wrong_statement_is_spark_s_own_sentence(
     assert error.startswith("tidemark: [TABLE_OR_VIEW_NOT_FOUND]")
     assert "JVM stacktrace" not in error
     assert "UnresolvedRelation" not in error
+    assert "`tidemark run` creates the tables" in error
 
 
 def test_what_is_missing_is_said_in_a_sentence(

@@ -831,3 +831,24 @@ def test_a_table_that_is_added_by_hand_is_sampled_alike(landing: Landing) -> Non
     ):
         with pytest.raises(ConfigError, match=message):
             add.sampled(landing.root, "s", "t", given)
+
+
+def test_columns_that_are_given_name_those_of_files_without_a_header(landing: Landing) -> None:
+    landing.land("s/t/LOAD00000001.csv", "1;ann;10.50\n2;bob;11.00\n")
+    landing.land("s/t/20240102-100000000.csv", "I;3;cy;1.25\nU;1;ann;2.50\n")
+    found = "'column_1 bigint, column_2 string, column_3 decimal(18,2)'."
+    for given, message in (
+        ({"key": "id"}, "have 3 columns and no header. Name all columns with --columns"),
+        ({"key": "id", "columns": "id int"}, "have 3 columns and no header, but --columns lists 1"),
+    ):
+        with pytest.raises(ConfigError, match=message) as error:
+            add.sampled(landing.root, "s", "t", given)
+        assert str(error.value).endswith(found)
+    given = {"key": "id", "columns": "id int, name string, price decimal(9, 2)"}
+    new = add.sampled(landing.root, "s", "t", given)
+    assert new.columns == {"id": "int", "name": "string", "price": "decimal(9, 2)"}
+    assert new.feed == {"format": "dms", "path": "s/t", "key": "id", "delimiter": ";"}
+    assert not new.hints
+    landing.land("s/u/LOAD00000001.csv", "I,1,ann,10.50\n")
+    new = add.sampled(landing.root, "s", "u", given)
+    assert new.feed == {"format": "dms", "path": "s/u", "key": "id", "op_in_load": True}

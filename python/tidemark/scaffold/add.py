@@ -255,7 +255,8 @@ def told(project: Path, added: Added) -> list[str]:
 def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) -> NewTable:
     """Infer a table from its files and the `given` settings.
 
-    Raises ConfigError if the key is not given or the columns cannot be inferred.
+    Columns that are given replace the inferred ones. Raises ConfigError if the key is not given,
+    the columns cannot be inferred, or the files do not name them.
     """
     if "key" not in given:
         raise ConfigError(
@@ -265,18 +266,14 @@ def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) ->
     if path != printable(path):
         raise ConfigError(f"--path {path}: the name has unprintable characters. Rename the folder.")
     keys = [name.strip() for name in given["key"].split(",")]
+    columns = _given_columns(given["columns"]) if "columns" in given else {}
     feed: dict[str, Any] = {"format": given.get("format", "extract"), "path": path}
     feed["key"] = keys[0] if len(keys) == 1 else keys
     stated = {name: given[name] for name in ("header", "delimiter") if name in given}
-    if "columns" in given:
-        entries = [entry.split(None, 1) for entry in split_columns(given["columns"])]
-        if any(len(entry) < 2 for entry in entries):
-            raise ConfigError(
-                "--columns must have a name and a type each: 'id bigint, name string'."
-            )
-        return NewTable(source, table, dict(entries), {**feed, **stated})
     instead = "or set the columns with --columns 'id bigint, name string'."
     files = discover.files_of(landing, path)
+    if columns and not files:
+        return NewTable(source, table, columns, {**feed, **stated})
     if not files:
         raise ConfigError(
             f"There are no files below {landing / path}. Put one there, set the folder with "
@@ -287,9 +284,41 @@ def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) ->
             landing, path, files, wanted=given.get("format"), delimiter=given.get("delimiter")
         )
     except discover.NoTableError as error:
+        if columns:
+            return NewTable(source, table, columns, {**feed, **stated})
         raise ConfigError(f"{landing / path}: {error}. Fix it, {instead}") from error
-    feed = {**feed, "format": found.format, **found.settings, **stated}
-    return NewTable(source, table, found.columns, feed, hints=[*found.todos, *found.hints])
+    if found.is_unnamed and (len(columns) != len(found.columns)):
+        raise ConfigError(_names_are_needed(landing / path, found.columns, columns))
+    # The settings may name columns as the files do.
+    settings = {
+        name: value
+        for name, value in found.settings.items()
+        if not columns or value not in found.columns or value in columns
+    }
+    feed = {**feed, "format": found.format, **settings, **stated}
+    hints = found.hints if columns else [*found.todos, *found.hints]
+    return NewTable(source, table, columns or found.columns, feed, hints=hints)
+
+
+def _given_columns(text: str) -> dict[str, str]:
+    entries = [entry.split(None, 1) for entry in split_columns(text)]
+    if any(len(entry) < 2 for entry in entries):
+        raise ConfigError("--columns must have a name and a type each: 'id bigint, name string'.")
+    return dict(entries)
+
+
+def _names_are_needed(folder: Path, found: Mapping[str, str], given: Mapping[str, str]) -> str:
+    example = ", ".join(f"{name} {data_type}" for name, data_type in found.items())
+    has = f"have {len(found)} columns and no header"
+    if given:
+        return (
+            f"{folder}: the files {has}, but --columns lists {len(given)}. List all of them, in "
+            f"the order of the files. Inferred from the files: '{example}'."
+        )
+    return (
+        f"{folder}: the files {has}. Name all columns with --columns, in the order of the files. "
+        f"Inferred from the files: --columns '{example}'."
+    )
 
 
 def write(project: Path, new: NewTable) -> list[Path]:

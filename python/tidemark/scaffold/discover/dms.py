@@ -211,8 +211,9 @@ def _take_op(table: Table, frames: Sequence[_Frame]) -> None:
         if frame.kind == "changes" or frame.names is not None:
             continue
         # The operation in a load is always I. If it is a column of the table, the width differs.
-        wide = not widths or len(frame.columns) - 1 in widths
-        if wide and _are_operations(frame.columns[0], "I") and len(frame.columns[0].values) > 1:
+        rest = len(frame.columns) - 1
+        wide = rest in widths if widths else rest > 0
+        if wide and _are_operations(frame.columns[0], "I"):
             frame.op = frame.take(0)
             table.settings["op_in_load"] = True
 

@@ -35,6 +35,8 @@ class Table:
     folder: str = ""
     source: str = ""
     table: str = ""
+    # Whether no file has column names, so that `columns` has placeholders.
+    is_unnamed: bool = False
 
     @property
     def name(self) -> str:
@@ -196,6 +198,7 @@ def set_encoding(table: Table, samples: Iterable[Sample]) -> None:
 
 def by_place(table: Table, width: int) -> list[str]:
     """Placeholder names for the columns of files without names."""
+    table.is_unnamed = True
     table.todos.append(
         f"its files have no header: set names and types of the {width} columns, in this order"
     )
