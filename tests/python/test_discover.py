@@ -852,3 +852,10 @@ def test_columns_that_are_given_name_those_of_files_without_a_header(landing: La
     landing.land("s/u/LOAD00000001.csv", "I,1,ann,10.50\n")
     new = add.sampled(landing.root, "s", "u", given)
     assert new.feed == {"format": "dms", "path": "s/u", "key": "id", "op_in_load": True}
+    # What the files show beyond the names stays.
+    sequence = "20240102030405000000000000000000001"
+    landing.land("s/v/20240102-100000000.csv", f"I,{sequence},caf\xe9\n".encode("latin-1"))
+    given = {"key": "name", "columns": "seq string, name string"}
+    new = add.sampled(landing.root, "s", "v", given)
+    assert new.feed["sequence"] == "seq"
+    assert "its text is not UTF-8: set its encoding, such as encoding: latin-1" in new.hints

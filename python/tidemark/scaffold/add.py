@@ -272,8 +272,9 @@ def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) ->
     stated = {name: given[name] for name in ("header", "delimiter") if name in given}
     instead = "or set the columns with --columns 'id bigint, name string'."
     files = discover.files_of(landing, path)
-    if columns and not files:
-        return NewTable(source, table, columns, {**feed, **stated})
+    as_given = NewTable(source, table, columns, {**feed, **stated})
+    if not files and columns:
+        return as_given
     if not files:
         raise ConfigError(
             f"There are no files below {landing / path}. Put one there, set the folder with "
@@ -285,18 +286,18 @@ def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) ->
         )
     except discover.NoTableError as error:
         if columns:
-            return NewTable(source, table, columns, {**feed, **stated})
+            return as_given
         raise ConfigError(f"{landing / path}: {error}. Fix it, {instead}") from error
-    if found.is_unnamed and (len(columns) != len(found.columns)):
+    if found.is_unnamed and len(columns) != len(found.columns):
         raise ConfigError(_names_are_needed(landing / path, found.columns, columns))
-    # The settings may name columns as the files do.
-    settings = {
-        name: value
-        for name, value in found.settings.items()
-        if not columns or value not in found.columns or value in columns
-    }
+    settings = dict(found.settings)
+    if columns and settings.get("sequence") in found.columns:
+        in_files = found.columns if found.is_unnamed else columns
+        named = dict(zip(in_files, columns, strict=True))
+        if sequence := named.get(settings.pop("sequence")):
+            settings["sequence"] = sequence
     feed = {**feed, "format": found.format, **settings, **stated}
-    hints = found.hints if columns else [*found.todos, *found.hints]
+    hints = [*found.todos, *found.hints]
     return NewTable(source, table, columns or found.columns, feed, hints=hints)
 
 

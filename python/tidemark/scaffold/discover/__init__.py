@@ -181,6 +181,12 @@ def problems(table: Table, declared_in: str, shared: Mapping[str, Any]) -> list[
         "columns": {name: {"data_type": data_type} for name, data_type in table.columns.items()},
     }
     found = list(table.todos)
+    if table.is_unnamed:
+        found.insert(
+            0,
+            f"its files have no header: set names and types of the {len(table.columns)} columns, "
+            "in this order",
+        )
     try:
         feed_from_source(node)
     except ConfigError as error:

@@ -199,7 +199,4 @@ def set_encoding(table: Table, samples: Iterable[Sample]) -> None:
 def by_place(table: Table, width: int) -> list[str]:
     """Placeholder names for the columns of files without names."""
     table.is_unnamed = True
-    table.todos.append(
-        f"its files have no header: set names and types of the {width} columns, in this order"
-    )
     return [f"column_{at}" for at in range(1, width + 1)]
