@@ -7,7 +7,7 @@ import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -292,6 +292,35 @@ def _restore(table: str, point: str | None) -> None:
         restore.show(table)
     else:
         restore.restore(table, point)
+
+
+@_tidemark.command("erase")
+@click.argument("subject", required=False)
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Whom to erase; repeat it.")
+@click.option(
+    "--keys-from", type=click.File(), metavar="FILE", help="One key in each line; - reads them."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be erased.")
+@click.option("--keep-files", is_flag=True, help="Leave the landed files with their rows.")
+@_on_target
+def _erase(
+    subject: str | None,
+    keys: tuple[str, ...],
+    keys_from: IO[str] | None,
+    dry_run: bool,
+    keep_files: bool,
+) -> None:
+    """Erase a person's rows from all tables and landed files, for good.
+
+    SUBJECT is a tag of columns in the YAML, such as customer. Without it: finish an erasure that
+    was interrupted.
+    """
+    from tidemark import erase
+
+    of_file = [line.strip() for line in keys_from or () if line.strip()]
+    if bool(subject) != bool(keys or of_file):
+        raise ConfigError("A subject and its keys go together: tidemark erase SUBJECT --key KEY")
+    erase.erase(subject or "", [*keys, *of_file], dry_run=dry_run, keep_files=keep_files)
 
 
 @_tidemark.command("register")

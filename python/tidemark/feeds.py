@@ -24,6 +24,8 @@ OPERATIONS = ("I", "U", "D", "T", "skip")
 # What the sequence of a Debezium feed can be besides columns.
 PLACES = (("source",), ("offset",))
 UNAVAILABLE = "__debezium_unavailable_value"
+# What `tidemark erase` does with the rows of a subject.
+ERASURES = ("delete", "mask")
 
 # Columns that a history table adds.
 RESERVED = ("version_key", "valid_from", "valid_to", "is_current", "version_number")
@@ -32,6 +34,7 @@ _TIME_PARTS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
 _LATENESS = re.compile(r"(\d{1,9}) (second|minute|hour|day|week)s?")
 _LONGEST = timedelta(days=365 * 1000)
+_SUBJECT = re.compile(r"(\w+(\.\w+\.\w+)?)?")
 _TYPE = re.compile(
     r"string|boolean|tinyint|smallint|int|integer|bigint|float|double|date|timestamp"
     r"|timestamp_ntz|binary|decimal\((\d+), ?(\d+)\)"
@@ -305,11 +308,31 @@ def _setting(
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the source table: its name, its Spark type, and whether the YAML has it."""
+    """A column of the source table: its name, its Spark type, and whether the YAML has it.
+
+    The others are the tags of `tidemark erase`: the subject that it identifies, whether the rows of
+    an erased subject stay with their personal columns masked, and whether it is one of these.
+    """
 
     name: str
     type: str
     is_declared: bool = True
+    subject: str = ""
+    masks: bool = False
+    is_personal: bool = False
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The columns that say to whom or what a row belongs.
+
+    `subject` is a name such as `customer`, or a feed such as `crm.orders`: then the row belongs to
+    the row of that feed with this key.
+    """
+
+    subject: str
+    columns: tuple[Column, ...]
+    masks: bool = False
 
 
 @dataclass(frozen=True)
@@ -460,6 +483,33 @@ class Feed:
         return [column.name for column in self.columns if column.is_declared]
 
     @property
+    def own_key(self) -> Reference:
+        """The key, as other feeds refer to it: in the order of the columns' names."""
+        columns = [column for column in self.columns if column.name in self.key]
+        return Reference(self.name, tuple(sorted(columns, key=lambda column: column.name)))
+
+    @property
+    def references(self) -> list[Reference]:
+        """To whom or what the rows belong, by the tag `subject` of columns."""
+        found: list[Reference] = []
+        of_feeds: dict[str, list[tuple[str, Column]]] = {}
+        for column in self.columns:
+            feed, _, name = column.subject.rpartition(".")
+            if feed:
+                of_feeds.setdefault(feed, []).append((name, column))
+            elif column.subject:
+                found.append(Reference(column.subject, (column,), column.masks))
+        for feed, named in of_feeds.items():
+            if len({name for name, _ in named}) < len(named):
+                # Several columns refer to the same one, such as the two ends of a transfer.
+                found += [Reference(feed, (column,), column.masks) for _, column in named]
+            else:
+                columns = tuple(column for _, column in sorted(named, key=lambda each: each[0]))
+                masks = any(column.masks for column in columns)
+                found.append(Reference(feed, columns, masks))
+        return found
+
+    @property
     def binary_columns(self) -> set[str]:
         """The names of the binary columns, which the log has as base64."""
         return {column.name for column in self.columns if column.type == "binary"}
@@ -533,9 +583,37 @@ SETTINGS = {
 
 
 def feeds_of(sources: Iterable[Mapping[str, Any]]) -> list[Feed]:
-    """Every feed that the project's sources declare, by name."""
+    """Every feed that the project's sources declare, by name.
+
+    Raises ConfigError, as `feed_from_source`, also for a `subject` that no feed has.
+    """
     found = [feed for node in sources if (feed := feed_from_source(node))]
+    _check_subjects({feed.name: feed for feed in found})
     return sorted(found, key=lambda feed: feed.name)
+
+
+def _check_subjects(feeds: Mapping[str, Feed]) -> None:
+    """Report columns that refer to the rows of another feed by anything but its key."""
+    for feed in feeds.values():
+        for column in feed.columns:
+            parent, _, name = column.subject.rpartition(".")
+            key = feeds[parent].key if parent in feeds else ()
+            if parent and name not in key:
+                found = f"its key is {', '.join(key)}" if key else "there is no such feed"
+                raise ConfigError(
+                    f"{feed.declared_in}, {feed.name}: the subject '{column.subject}' of the "
+                    f"column {column.name} must be a name such as customer, or a column of the key "
+                    f"of a feed, such as crm.orders.order_id; {found}."
+                )
+        for reference in feed.references:
+            parts = len(feeds[reference.subject].key) if reference.subject in feeds else 1
+            if parts != len(reference.columns):
+                names = ", ".join(column.name for column in reference.columns)
+                raise ConfigError(
+                    f"{feed.declared_in}, {feed.name}: {names} is not the whole key of "
+                    f"{reference.subject}. Tag one column for each of "
+                    f"{', '.join(feeds[reference.subject].key)}."
+                )
 
 
 def is_table(node: Mapping[str, Any]) -> bool:
@@ -629,10 +707,7 @@ def _given(settings: Mapping[Any, Any], problems: list[str]) -> dict[str, Any]:
 
 
 def _columns(told: Mapping[str, Any], problems: list[str]) -> tuple[Column, ...]:
-    columns = tuple(
-        Column(str(name), str(column.get("data_type") or "string").lower())
-        for name, column in told.items()
-    )
+    columns = tuple(_column(str(name), column, problems) for name, column in told.items())
     if not columns:
         problems.append("no columns are declared: list them with name and data_type.")
     seen: dict[str, str] = {}
@@ -661,6 +736,34 @@ def _columns(told: Mapping[str, Any], problems: list[str]) -> tuple[Column, ...]
                 "which Spark does not tell apart: rename one."
             )
     return columns
+
+
+def tags_of(column: Mapping[str, Any]) -> dict[str, Any]:
+    """The `meta` of a column, as dbt's manifest has it."""
+    return {**(column.get("meta") or {}), **((column.get("config") or {}).get("meta") or {})}
+
+
+def _column(name: str, told: Mapping[str, Any], problems: list[str]) -> Column:
+    tags = tags_of(told)
+    subject, policy = tags.get("subject", ""), tags.get("on_erase", "delete")
+    if not isinstance(subject, str) or not _SUBJECT.fullmatch(subject):
+        problems.append(
+            f"column {name}: the subject '{subject}' must be a name such as customer, or a column "
+            "of another feed's key, such as crm.orders.order_id."
+        )
+        subject = ""
+    if policy not in ERASURES or ("on_erase" in tags and not subject):
+        problems.append(
+            f"column {name}: on_erase '{policy}' must be one of {', '.join(ERASURES)}, on a column "
+            "with a subject."
+        )
+    return Column(
+        name,
+        str(told.get("data_type") or "string").lower(),
+        subject=subject,
+        masks=policy == "mask",
+        is_personal="personal" in tags,
+    )
 
 
 def _check_format(feed: Feed, given: Mapping[str, Any], problems: list[str]) -> None:

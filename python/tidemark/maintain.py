@@ -45,7 +45,8 @@ _SETTINGS = {
     # Otherwise Delta 4 ignores the hours of `vacuum ... retain`, without a word.
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
 }
-_UNCHECKED = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+# With these, VACUUM deletes files of any age.
+AT_ONCE = _SETTINGS | {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
 _WIDEST = 40
 
 
@@ -277,9 +278,8 @@ def _maintain(
             failures.append(f"{relation}: {session.readable(error)}")
             return None
 
-    settings = _SETTINGS | (_UNCHECKED if wanted.force else {})
     with (
-        session.settings_during(spark, settings),
+        session.settings_during(spark, AT_ONCE if wanted.force else _SETTINGS),
         ThreadPoolExecutor(os.cpu_count()) as side_by_side,
     ):
         done = list(filter(None, side_by_side.map(work, looks)))

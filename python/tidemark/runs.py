@@ -206,11 +206,10 @@ class Run:
         self, spark: "SparkSession", parsed: project.Project, landed: Sequence[Landed]
     ) -> bool:
         """Build what is due, except below tables that failed to land; gives whether any was."""
-        from tidemark.dbt_plugin import dbt
-
         own = books.of(spark)
         newest = ledger.read(own, {}).newest_loads
-        built, told = project.read_builds(own)
+        known = project.read_builds(own)
+        built, _ = known
         failed = [entry.feed.name for entry in landed if entry.failure]
         blocked = parsed.below(parsed.sources_of(failed))
         retracted = [entry for entry in landed if entry.retracted and not entry.failure]
@@ -223,7 +222,7 @@ class Run:
         idle = set() if self.builds_all else parsed.idle(newest)
         buildable = {name for name, node in parsed.nodes.items() if node.select}
         is_all = due == buildable - idle - blocked
-        select = [] if self.builds_all or is_all else _selectors(parsed, due)
+        select = [] if self.builds_all or is_all else selectors(parsed, due)
         exclude = [f"source:{name}+" for name in failed]
         if not select:
             exclude += sorted(_selector(parsed.nodes[name]) for name in idle)
@@ -234,30 +233,75 @@ class Run:
                 "everything that has files" if is_all else _some(due)
             )
         self.tell(f"Building {what}.")
-        results: list[Any] = []
-        began = time.monotonic()
-        try:
-            with report.progress(self.tell, "Building", "models and tests") as progress:
-                dbt.build(
-                    self.id,
-                    select=select,
-                    exclude=exclude,
-                    verbose=self.verbose,
-                    full_refresh=bool(retracted),
-                    results=results,
-                    progress=progress,
-                )
-            done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
-            ledger.write_retracted(own, done_with, self.id)
-        finally:
-            done = dbt.succeeded(results) & parsed.nodes.keys()
-            fallen = dbt.failed(results)
-            kept = {name: each for name, each in built.items() if name not in fallen}
-            now = {**kept, **parsed.built_from(done, newest)}
-            project.write_builds(own, now, told | dbt.ended(results), self.id)
-            for line in report.built(results, time.monotonic() - began):
-                self.tell(line)
+        done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
+        build(
+            parsed,
+            own,
+            self.id,
+            self.tell,
+            newest=newest,
+            known=known,
+            select=select,
+            exclude=exclude,
+            verbose=self.verbose,
+            full_refresh=bool(retracted),
+        )
+        ledger.write_retracted(own, done_with, self.id)
         return True
+
+
+def build(
+    parsed: project.Project,
+    own: books.Books,
+    run_id: str,
+    tell: Callable[[str], None],
+    *,
+    newest: Mapping[str, int],
+    known: tuple[Mapping[str, project.Built], Mapping[str, project.Result]],
+    select: Sequence[str],
+    exclude: Sequence[str] = (),
+    verbose: bool = False,
+    full_refresh: bool = False,
+) -> None:
+    """Build the nodes of dbt's selectors, and remember what they were built from.
+
+    `newest` has each feed's newest load, `known` is what `project.read_builds` gave. Raises
+    BuildError, with all of that done, when nodes failed.
+    """
+    from tidemark.dbt_plugin import dbt
+
+    built, told = known
+    results: list[Any] = []
+    began = time.monotonic()
+    try:
+        with report.progress(tell, "Building", "models and tests") as progress:
+            dbt.build(
+                run_id,
+                select=select,
+                exclude=exclude,
+                verbose=verbose,
+                full_refresh=full_refresh,
+                results=results,
+                progress=progress,
+            )
+    finally:
+        done = dbt.succeeded(results) & parsed.nodes.keys()
+        fallen = dbt.failed(results)
+        kept = {name: each for name, each in built.items() if name not in fallen}
+        now = {**kept, **parsed.built_from(done, newest)}
+        project.write_builds(own, now, {**told, **dbt.ended(results)}, run_id)
+        for line in report.built(results, time.monotonic() - began):
+            tell(line)
+
+
+def selectors(parsed: project.Project, names: Collection[str]) -> list[str]:
+    """dbt's selectors of nodes, and of the logs that they read, for the tests of these."""
+    read = {parent for name in names for parent in parsed.nodes[name].parents}
+    feeds = {parsed.nodes[name].feed for name in read} - {""}
+    return [
+        *sorted(parsed.nodes[name].select for name in names),
+        *sorted(f"source:{feed}" for feed in feeds),
+    ]
 
 
 def _is_all_local() -> bool:
@@ -314,16 +358,6 @@ def _of_load(
 def _some(nodes: Collection[str]) -> str:
     names = sorted(name.rsplit(".", 1)[-1] for name in nodes)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _selectors(parsed: project.Project, due: Collection[str]) -> list[str]:
-    """dbt's selectors of nodes, and of the logs that they read, for the tests of these."""
-    read = {parent for name in due for parent in parsed.nodes[name].parents}
-    feeds = {parsed.nodes[name].feed for name in read} - {""}
-    return [
-        *sorted(parsed.nodes[name].select for name in due),
-        *sorted(f"source:{feed}" for feed in feeds),
-    ]
 
 
 def _selector(node: project.Node) -> str:

@@ -19,7 +19,7 @@ from tidemark import feeds, outcome, paths, report, targets
 from tidemark.dbt_plugin import project
 from tidemark.errors import TidemarkError, printable
 from tidemark.feeds import Feed
-from tidemark.ingest import books, planning
+from tidemark.ingest import books, planning, tombstones
 from tidemark.ingest.books import Books
 from tidemark.ingest.landed import Landed, Outcome
 from tidemark.outcome import Problem
@@ -134,6 +134,9 @@ def gather(*, may_start: bool = True) -> Status | None:
     results = {name: each for name, each in told.items() if name in known}
     problems += _of_results(results)
     waiting = list(report.without_folder(work))
+    for name in tombstones.unfinished(own):
+        text = f"Erasure {name} was interrupted, so values of its subjects are still there."
+        problems.append(Problem("erasure", name, text, "tidemark erase", is_error=True))
     # The errors first, otherwise in the order of the project.
     problems.sort(key=lambda problem: not problem.is_error)
     return Status(parsed, tables, problems, results, runs, own, waiting)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
-from tidemark import paths, targets
+from tidemark import paths, s3, targets
 from tidemark.errors import ConfigError, SetupError
 from tidemark.ingest.file_names import SIDE
 
@@ -58,6 +58,9 @@ class LandingFolder(Protocol):
 
         Raises ConfigError if the folder is a link that leads out of the landing folder.
         """
+
+    def delete(self, path: str) -> None:
+        """Delete a file. Raises OSError, or another error of the store, if that is not possible."""
 
     def place(self, path: str) -> str | None:
         """The path at which this process and Spark's workers can open the file, or None."""
@@ -177,6 +180,9 @@ class _Local:
                     name = as_text(below)
                     yield Found(name, status.st_size, modified, name == below)
 
+    def delete(self, path: str) -> None:
+        Path(self.root, path).unlink()
+
     def place(self, path: str) -> str | None:
         return f"{self.root}/{path}" if targets.method() == "session" else None
 
@@ -252,6 +258,11 @@ class _Remote:
         for name in names:
             # The source skips empty files, which never differ.
             yield Found(name, *(status.get(name) or known.get(name) or (0, EPOCH)))
+
+    def delete(self, path: str) -> None:
+        if not self.root.startswith("s3a://"):
+            raise OSError(f"Tidemark cannot delete files in {self.root}")
+        s3.client().delete_file(f"{self.root.removeprefix('s3a://')}/{path}")
 
     def place(self, path: str) -> str | None:
         return None

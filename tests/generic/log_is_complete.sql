@@ -50,6 +50,35 @@
 
     ),
 
+    {# The rows that erasures have deleted. An erasure that was killed may have counted them twice. #}
+    erased as (
+
+        select
+            load_id,
+            file,
+            sum(row_count) as row_count
+
+        from (
+            select
+                load_id,
+                file,
+                run_id,
+                max(rows) as row_count
+
+            from {{ api.Relation.create(schema='tidemark', identifier='ledger') }}
+
+            where
+                source_name = '{{ source_name }}'
+                and table_name = '{{ table_name }}'
+                and status = 'erased'
+
+            group by load_id, file, run_id
+        )
+
+        group by load_id, file
+
+    ),
+
     logged as (
 
         select
@@ -76,6 +105,10 @@
 
     full join logged using (load_id, file)
 
-    where coalesce(landed.row_count, 0) <> coalesce(logged.row_count, 0)
+    left join erased using (load_id, file)
+
+    where
+        coalesce(landed.row_count, 0)
+        <> coalesce(logged.row_count, 0) + coalesce(erased.row_count, 0)
 
 {% endtest %}

@@ -9,7 +9,7 @@ import yaml
 
 from tests.project import REPO
 from tidemark.errors import ConfigError
-from tidemark.feeds import FORMATS, SETTINGS, Feed, feed_from_source
+from tidemark.feeds import FORMATS, SETTINGS, Feed, feed_from_source, feeds_of
 
 
 def source(columns: dict[str, str] | None = None, **feed: Any) -> dict[str, Any]:
@@ -298,3 +298,58 @@ def test_all_problems_are_told_at_once() -> None:
         declared(format="csv", key="nr")
     assert "format 'csv'" in str(caught.value)
     assert "'nr'" in str(caught.value)
+
+
+def tagged(table: str, key: Any, tags: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """A source table whose columns have these tags."""
+    columns = {name: {"data_type": "int", "meta": meta} for name, meta in tags.items()}
+    return {**source(key=key), "name": table, "columns": columns}
+
+
+def test_tags_say_to_whom_a_row_belongs() -> None:
+    orders = tagged("orders", ["shop_id", "no"], {"shop_id": {}, "no": {}})
+    of_order = {
+        "order_no": {"subject": "shop.orders.no"},
+        "order_shop": {"subject": "shop.orders.shop_id", "on_erase": "mask"},
+        "payer": {"subject": "customer"},
+        "name": {"personal": "null"},
+    }
+    lines, parent = feeds_of([tagged("lines", "order_no", of_order), orders])
+    told = [(each.subject, [c.name for c in each.columns], each.masks) for each in lines.references]
+    assert told == [
+        ("customer", ["payer"], False),
+        ("shop.orders", ["order_no", "order_shop"], True),
+    ]
+    # The columns of a key are in one order on both sides.
+    assert [column.name for column in parent.own_key.columns] == ["no", "shop_id"]
+    assert [column.name for column in lines.columns if column.is_personal] == ["name"]
+    ends = {"id": {}, **{end: {"subject": "shop.people.id"} for end in ("giver", "taker")}}
+    found = feeds_of([tagged("gifts", "id", ends), tagged("people", "id", {"id": {}})])
+    assert [[column.name for column in each.columns] for each in found[0].references] == [
+        ["giver"],
+        ["taker"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        ({"subject": "orders.no"}, "column to: the subject 'orders.no' must be a name such as"),
+        ({"subject": ["customer"]}, "the subject .* must be a name"),
+        (
+            {"subject": "customer", "on_erase": "hide"},
+            "on_erase 'hide' must be one of delete, mask",
+        ),
+        ({"on_erase": "mask"}, "on_erase 'mask' must be .* on a column with a subject"),
+        (
+            {"subject": "shop.order.no"},
+            "lines: .* of the column to must be .*there is no such feed",
+        ),
+        ({"subject": "shop.orders.total"}, "its key is shop_id, no"),
+        ({"subject": "shop.orders.no"}, "to is not the whole key of shop.orders. Tag one column"),
+    ],
+)
+def test_a_wrong_subject_is_refused_in_words(tags: dict[str, Any], message: str) -> None:
+    orders = tagged("orders", ["shop_id", "no"], {"shop_id": {}, "no": {}, "total": {}})
+    with pytest.raises(ConfigError, match=message):
+        feeds_of([tagged("lines", "id", {"id": {}, "to": tags}), orders])

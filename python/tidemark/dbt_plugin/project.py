@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from tidemark import paths, targets
-from tidemark.feeds import Feed, feeds_of, is_table
+from tidemark.feeds import Feed, feeds_of, is_table, tags_of
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 
@@ -49,7 +49,7 @@ class Node:
     """A source, model, seed or snapshot. `select` is its dbt selector, `feed` a source's name.
 
     `relation` is the `schema.table` that dbt writes, '' for a view. `is_table` marks a source that
-    others append to.
+    others append to, `keeps_rows` what a full refresh does not build anew.
     """
 
     fingerprint: str
@@ -58,6 +58,7 @@ class Node:
     feed: str = ""
     is_table: bool = False
     relation: str = ""
+    keeps_rows: bool = False
 
     @property
     def name(self) -> str:
@@ -197,8 +198,13 @@ def of(manifest: Any) -> Project:
         else:
             of_dbt = manifest.nodes[name]
             is_written = of_dbt.config.materialized not in ("view", "ephemeral")
-            relation = f"{of_dbt.schema}.{of_dbt.alias}" if is_written else ""
-            nodes[name] = replace(node, select=".".join(of_dbt.fqn), relation=relation)
+            keeps = of_dbt.resource_type == "snapshot" or of_dbt.config.get("full_refresh") is False
+            nodes[name] = replace(
+                node,
+                select=".".join(of_dbt.fqn),
+                relation=f"{of_dbt.schema}.{of_dbt.alias}" if is_written else "",
+                keeps_rows=is_written and keeps,
+            )
     return Project([*sources.values()], nodes, _tests_of(manifest))
 
 
@@ -340,7 +346,8 @@ def _as_declared(source: Any) -> dict[str, Any]:
         *("freshness", "loaded_at_field"),
     )
     columns = {
-        name: {"data_type": column.get("data_type")} for name, column in told["columns"].items()
+        name: {"data_type": column.get("data_type"), "meta": tags_of(column)}
+        for name, column in told["columns"].items()
     }
     return {**{name: told.get(name) for name in names}, "columns": columns}
 

@@ -30,6 +30,7 @@ LEDGER = f"{SCHEMA}.ledger"
 DEAD_LETTER = f"{SCHEMA}.dead_letter"
 BUILDS = f"{SCHEMA}.builds"
 RUNS = f"{SCHEMA}.runs"
+ERASED = f"{SCHEMA}.erased"
 
 LEDGER_ROW = (
     "load_id bigint, source_name string, table_name string, file string, kind string, "
@@ -49,6 +50,10 @@ TABLES = {
     "rows bigint, inserted bigint, updated bigint, deleted bigint, late bigint, duplicate bigint, "
     "rejected bigint, skipped bigint, seconds double, newest_change timestamp, failure string, "
     "at timestamp",
+}
+# Created by the first erasure, since most lakes need none.
+_AT_FIRST_USE = {
+    ERASED: "erasure string, kind string, subject string, value string, at timestamp",
 }
 # The version of what Tidemark keeps: its own tables, the change logs, and what builds remember in
 # the properties of models. A change that an older Tidemark would misread increases it, and brings
@@ -89,6 +94,10 @@ class Books(ABC):
         self, table: str, columns: Sequence[str], where: str = "true"
     ) -> Iterator[pa.RecordBatch]:
         """The columns of the rows for which a simple SQL condition holds, in any order."""
+
+    @abstractmethod
+    def exists(self, table: str) -> bool:
+        """Whether the table is there."""
 
     @abstractmethod
     def newest_load(self, feed: "Feed") -> int:
@@ -220,10 +229,15 @@ def _options(at: str) -> dict[str, str] | None:
     return {name: value for name, value in options.items() if value}
 
 
+def columns_of(table: str) -> str:
+    """The columns of one of Tidemark's own tables, as SQL."""
+    return (TABLES | _AT_FIRST_USE)[table]
+
+
 @cache
 def schema(table: str) -> pa.Schema:
     """The columns of one of Tidemark's own tables, as Arrow types."""
-    pairs = (entry.split() for entry in TABLES[table].split(", "))
+    pairs = (entry.split() for entry in columns_of(table).split(", "))
     return pa.schema([(name, _TYPES[data_type]) for name, data_type in pairs])
 
 
@@ -292,6 +306,9 @@ class _Files(Books):
                 for field in wanted
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+    def exists(self, table: str) -> bool:
+        return _is_table(place(table))
 
     def newest_load(self, feed: "Feed") -> int:
         if not _is_table(place(feed.log)):
@@ -380,6 +397,9 @@ class _Spark(Books):
         ]
         yield from spark_line.to_arrow(found.selectExpr(*told), wanted).to_batches()
 
+    def exists(self, table: str) -> bool:
+        return self.spark.catalog.tableExists(table)
+
     def newest_load(self, feed: "Feed") -> int:
         if not self.spark.catalog.tableExists(feed.log):
             return 0
@@ -405,7 +425,7 @@ class _Spark(Books):
     def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
         names = schema(table).names
         frame = self.spark.createDataFrame(
-            [tuple(row[name] for name in names) for row in rows], TABLES[table]
+            [tuple(row[name] for name in names) for row in rows], columns_of(table)
         )
         writer = frame.coalesce(1).write.format("delta").mode(mode)
         if mode == "overwrite":
@@ -430,7 +450,7 @@ def append_load(log: Any, feed: "Feed", load_id: int, rows: pa.RecordBatchReader
 
 
 def _spark_type(table: str, column: str) -> str:
-    return dict(entry.split() for entry in TABLES[table].split(", "))[column]
+    return dict(entry.split() for entry in columns_of(table).split(", "))[column]
 
 
 def is_of(feed: "Feed") -> str:

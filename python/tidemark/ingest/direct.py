@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tidemark import readers
 from tidemark.feeds import Feed
-from tidemark.ingest import books, events, log, positions, problems, producers
+from tidemark.ingest import books, erased, events, log, positions, problems, producers
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Outcome
 from tidemark.ingest.load import Load
@@ -92,6 +92,7 @@ def _may_be_plain(load: Load) -> bool:
         and not is_extract_of_many
         and not plan.has_unfinished
         and not plan.earlier_loads
+        and not erased.concerns(load)
         and all(load.root.place(file.path) for file in plan.files)
     )
 

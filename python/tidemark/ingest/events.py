@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tidemark import feeds
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed
-from tidemark.ingest import log, macros, problems, reading
+from tidemark.ingest import erased, log, macros, problems, reading
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.load import Load
 from tidemark.ingest.reasons import Why
@@ -28,13 +28,14 @@ def of(load: Load, files: Sequence[LandedFile], *, in_parts: bool = True) -> Dat
     With `in_parts` several workers read one large file.
     """
     too_late = _too_late(load)
-    return reading.union(
+    found = reading.union(
         [
             _events(load, reading.records(load, of_kind, kind, in_parts=in_parts), kind, too_late)
             for kind in ("load", "changes")
             if (of_kind := [file for file in files if file.kind == kind])
         ]
     )
+    return erased.left_out(load, found)
 
 
 def _events(load: Load, records: DataFrame, kind: str, too_late: datetime | None) -> DataFrame:

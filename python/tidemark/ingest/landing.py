@@ -20,6 +20,7 @@ from tidemark.feeds import Feed
 from tidemark.ingest import (
     books,
     direct,
+    erased,
     events,
     full_loads,
     ledger,
@@ -28,6 +29,7 @@ from tidemark.ingest import (
     positions,
     producers,
     reading,
+    tombstones,
 )
 from tidemark.ingest.file_names import is_load
 from tidemark.ingest.files import LandedFile
@@ -78,12 +80,14 @@ def land(
         todo = [(each, each.plan) for each in work if each.plan and not each.failure]
         ledger.write_planned(own, [(landed.feed, plan) for landed, plan in todo], run_id)
         sizes = [file.size for _, plan in todo for file in plan.files]
+        with_tombstones = tombstones.subjects(own) if todo else frozenset[str]()
 
         def carry_out(landed: Landed, plan: ledger.Plan) -> None:
             started_at = time.monotonic()
             try:
                 newest = book.newest_changes.get(landed.feed.name)
-                landed.outcome = _carry_out(Load(spark, landed.feed, root, plan, run_id, newest))
+                load = Load(spark, landed.feed, root, plan, run_id, newest, with_tombstones)
+                landed.outcome = _carry_out(load)
                 landed.notes += landed.outcome.notes
                 done = sum(len(plan.files) for landed, plan in todo if landed.outcome)
                 progress(done, len(sizes))
@@ -182,7 +186,9 @@ def _land_read(
             good, questions = full_loads.in_their_generation(load, good, loads, is_whole=is_whole)
             outcome.notes += questions
     good = _not_landed_before(load, good)
-    outcome.count(_counts(load, good))
+    counts = _counts(load, good)
+    outcome.count(counts)
+    outcome.notes += _of_erased(counts)
     outcome.set_aside |= _sentences(refused)
     if outcome.has_rows:
         changes = good.where(f"{events.IS_GOOD} and _position > 0")
@@ -196,6 +202,14 @@ def _land_read(
             of_strict = read.where(F.col("_file").isin(*strictly))
             letters = good.unionByName(of_strict, allowMissingColumns=True)
         _append_dead_letters(load, refused, letters)
+
+
+def _of_erased(counts: Iterable[Row]) -> list[Reason]:
+    """A remark about files that have records of erased subjects."""
+    found = {row["_file"]: row["erased"] for row in counts if row["erased"]}
+    if not found:
+        return []
+    return [Why.OF_ERASED(count=sum(found.values()), files=", ".join(sorted(found)))]
 
 
 def _sentences(refused: Mapping[str, Reason]) -> dict[str, str]:
@@ -272,6 +286,7 @@ def _counts(load: Load, found: DataFrame) -> list[Row]:
             F.expr(f"count_if({is_record}) as rows"),
             F.expr("count_if(_reason is not null and _position is not null) as rejected"),
             F.expr("count_if(_skipped is not null and _reason is null) as skipped"),
+            F.expr(f"count_if(_skipped = '{erased.SKIPPED}') as erased"),
             F.expr(f"count_if({is_record} and _op in ('R', 'I')) as inserted"),
             F.expr(f"count_if({is_record} and _op = 'U') as updated"),
             F.expr(f"count_if({is_record} and _op = 'D') as deleted"),

@@ -40,6 +40,8 @@ READ = ("landed", "set_aside", "retracted")
 FINISHED = (*READ, "abandoned")
 # Someone wants to take a file back; `retracted` follows when its tables are built without it.
 RETRACTING = "retracting"
+# An erasure deleted some of a load's rows, or the landed file.
+ERASED, REMOVED = "erased", "removed"
 # Someone wants a file to be read again.
 WISHES = ("confirmed", "replayed")
 
@@ -400,13 +402,14 @@ class Versions(Mapping[str, Version]):
 
 def landed_paths(own: Books, feed: Feed) -> set[str]:
     """The paths of all files of a feed that have landed, also without a file there now."""
-    where = f"{books.is_of(feed)} and status in ('landed', '{RETRACTING}', 'retracted')"
+    gone = (RETRACTING, "retracted", REMOVED)
+    where = f"{books.is_of(feed)} and status in {('landed', *gone)}"
     found = own.read(books.LEDGER, ("file", "load_id", "status"), where)
     newest: dict[str, tuple[int, str]] = {}
     for row in books.rows(found):
         last = (row["load_id"], row["status"])
         newest[row["file"]] = max(last, newest.get(row["file"], last))
-    return {path for path, (_, status) in newest.items() if status not in (RETRACTING, "retracted")}
+    return {path for path, (_, status) in newest.items() if status not in gone}
 
 
 def write_planned(own: Books, plans: Iterable[tuple[Feed, Plan]], run_id: str) -> None:
@@ -538,6 +541,43 @@ def write_retracted(own: Books, done: Iterable[tuple[Feed, int, LandedFile]], ru
     own.append(
         books.LEDGER,
         [_row(feed, load_id, file, "retracted", run_id) for feed, load_id, file in done],
+    )
+
+
+def write_erased(own: Books, feed: Feed, rows: Mapping[tuple[int, str], int], run_id: str) -> None:
+    """Write how many rows of each load and file are about to be deleted.
+
+    Twice under the same run id counts once, since that run may have died before it deleted them.
+    """
+    own.append(
+        books.LEDGER,
+        [
+            _row(feed, load_id, LandedFile(EPOCH, path, "", -1, EPOCH), ERASED, run_id, {"rows": n})
+            for (load_id, path), n in rows.items()
+        ],
+    )
+
+
+def erased_rows(own: Books, feed: Feed, run_id: str) -> int:
+    """The number of rows of a feed that an erasure deletes, as `write_erased` counts them."""
+    where = f"{books.is_of(feed)} and status = '{ERASED}' and run_id = '{run_id}'"
+    found = books.rows(own.read(books.LEDGER, ("load_id", "file", "rows"), where))
+    return sum({(row["load_id"], row["file"]): row["rows"] for row in found}.values())
+
+
+def removed_files(own: Books, feed: Feed, run_id: str) -> list[str]:
+    """The landed files of a feed that an erasure has deleted."""
+    where = f"{books.is_of(feed)} and status = '{REMOVED}' and run_id = '{run_id}'"
+    return sorted({row["file"] for row in books.rows(own.read(books.LEDGER, ("file",), where))})
+
+
+def write_removed(own: Books, feed: Feed, files: Iterable[LandedFile], run_id: str) -> None:
+    """Write that these landed files are deleted."""
+    newest = _newest_rows(own, f"{books.is_of(feed)} and status in {READ}")
+    loads = {path: row["load_id"] for (_, _, path), row in newest.items()}
+    own.append(
+        books.LEDGER,
+        [_row(feed, loads.get(file.path, 0), file, REMOVED, run_id) for file in files],
     )
 
 

@@ -14,7 +14,8 @@ from tidemark.storage import LandingFolder
 class Load:
     """A plan on its way into a table's change log.
 
-    `newest_known` is the time of the newest change that landed before.
+    `newest_known` is the time of the newest change that landed before. `erased` are the subjects
+    and feeds that have tombstones.
     """
 
     spark: SparkSession
@@ -23,6 +24,7 @@ class Load:
     plan: Plan
     run_id: str
     newest_known: datetime | None = None
+    erased: frozenset[str] = frozenset()
 
     @property
     def log(self) -> DataFrame:

@@ -102,6 +102,10 @@ class Why(Enum):
 
     # Remarks.
     WISH_WITHOUT_FILE = "no longer in the landing folder: {files}"
+    OF_ERASED = (
+        "{count} records of erased subjects did not land, but they are still in their files: "
+        "{files}. Delete these, or remove the records"
+    )
     WRITTEN_AGAIN = (
         "{file} was written again with the same rows, after changes. It counts as a copy of the "
         "file. If it is a reload, run: tidemark confirm {file}"

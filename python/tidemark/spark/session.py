@@ -338,7 +338,7 @@ def _start() -> SparkSession:
         builder = builder.config(key, value)
         if key == "spark.driver.extraJavaOptions":
             builder = builder.config(key, f"{class_archive.java_options()} {_for_run(value)}")
-    with _stderr_to(paths.lake_dir() / "spark.log"):
+    with _output_to(paths.lake_dir() / "spark.log"):
         spark = builder.getOrCreate()
     if "://" in paths.warehouse():
         require_reachable(spark, "warehouse", paths.warehouse())
@@ -500,24 +500,28 @@ def _is_of_a_renamed_table(spark: SparkSession, schema: str, folder: Path) -> bo
 
 
 @contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
-    """Redirect the standard error of the JVM to a file.
+def _output_to(log: Path) -> Iterator[None]:
+    """Redirect what the JVM prints to a file: its log, and what Delta tells about a VACUUM.
 
-    The JVM inherits the file descriptor. If the JVM fails to start, prints the end of the file.
+    The JVM inherits the file descriptors. If it fails to start, prints the end of the file.
     """
-    sys.stderr.flush()
-    kept = os.dup(2)
+    streams = {1: sys.stdout, 2: sys.stderr}
     rights = log.parent.stat().st_mode & 0o666
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, rights)
-    os.dup2(file, 2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, rights)
+    kept = {}
+    for number, stream in streams.items():
+        stream.flush()
+        kept[number] = os.dup(number)
+        os.dup2(file, number)
     failed = True
     try:
         yield
         failed = False
     finally:
-        sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        for number, stream in streams.items():
+            stream.flush()
+            os.dup2(kept[number], number)
+            os.close(kept[number])
         os.close(file)
         if failed:
             print("\n".join(log.read_text().splitlines()[-15:]), file=sys.stderr)

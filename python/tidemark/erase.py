@@ -1,0 +1,564 @@
+"""`tidemark erase`: delete what belongs to a person, everywhere in the lake, and keep it out.
+
+The tags `subject` in the YAML say which rows belong to whom (docs/operate.md). An erasure writes
+tombstones first, so that one that was killed can go on. Then it deletes landed files, rows of
+change logs and dead letters, and builds the tables below anew. At the end it deletes the files of
+all earlier versions, and their entries in Delta's logs: until then the values are still on disk.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from pyarrow import fs
+from tabulate import tabulate
+
+from tidemark import maintain, paths, report, runs, s3, storage
+from tidemark.dbt_plugin import project
+from tidemark.errors import ConfigError, TidemarkError, printable
+from tidemark.feeds import Column, Feed, Reference
+from tidemark.ingest import books, ledger, planning, tombstones
+from tidemark.ingest.files import LandedFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# What tells the rows of a change log apart, and the dead letters.
+_ROW = ("_load_id", "_file", "_position", "_op")
+_LETTER = ("source_name", "table_name", "load_id", "file", "position")
+# The version of a file in _delta_log.
+_VERSION = re.compile(r"\.?(\d{20})\.")
+_INTERVAL = "delta.checkpointInterval"
+
+
+@dataclass
+class Done:
+    """What an erasure did with one table."""
+
+    table: str
+    deleted: int = 0
+    masked: int = 0
+    built: bool = False
+    version: int | None = None
+
+
+@dataclass
+class Certificate:
+    """What an erasure did. It has no keys, only their hashes.
+
+    `left` is what it left alone, and people must look at; `remains` is what it could not erase.
+    """
+
+    erasure: str
+    subjects: dict[str, list[str]]
+    started_at: str
+    finished_at: str = ""
+    tables: dict[str, Done] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    remains: list[str] = field(default_factory=list)
+
+    def of(self, table: str) -> Done:
+        """The entry of a table."""
+        return self.tables.setdefault(table, Done(table))
+
+    def as_json(self) -> str:
+        """The certificate as people keep it."""
+        tables = [asdict(self.tables[name]) for name in sorted(self.tables)]
+        return json.dumps(asdict(self) | {"tables": tables}, indent=2)
+
+
+def erase(
+    subject: str,
+    keys: Sequence[str],
+    *,
+    dry_run: bool = False,
+    keep_files: bool = False,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Erase these keys of a subject; without a subject, finish the erasures that were killed.
+
+    `dry_run` only prints what would be erased, and `keep_files` leaves the landed files. Raises
+    ConfigError, before anything changes, for a subject or a key that is not there, and
+    TidemarkError if values remain somewhere: the message says where.
+    """
+    from tidemark.spark import lease, session
+
+    parsed = project.current()
+    tagged = sorted({r.subject for feed in parsed.feeds for r in feed.references} - _names(parsed))
+    if subject and subject not in tagged:
+        there = f"The subjects are: {', '.join(tagged)}." if tagged else "There are no such tags."
+        raise ConfigError(f"No column has the tag `subject: {subject}`. {there}")
+    spark = session.get()
+    with lease.held(spark), session.settings_during(spark, maintain.AT_ONCE):
+        own = books.of(spark)
+        if not own.exists(books.LEDGER):
+            raise ConfigError("Nothing has landed yet: tidemark run")
+        begun = [] if dry_run else tombstones.unfinished(own)
+        for name in begun:
+            say(f"Erasure {name} is continued.")
+            _Erasure(spark, own, parsed, name, tombstones.hashes_of(own, name), say).work(
+                keeps_files=keep_files
+            )
+        if not subject:
+            if not begun:
+                say("No erasure is unfinished.")
+            return
+        if not dry_run:
+            tombstones.create(spark, own)
+        hashes = _hashes(spark, parsed.feeds, subject, keys, tombstones.salt(own))
+        erasure = _Erasure(spark, own, parsed, runs.new_run_id(), hashes, say)
+        if dry_run:
+            erasure.show()
+        else:
+            erasure.work(keeps_files=keep_files)
+
+
+def _names(parsed: project.Project) -> set[str]:
+    return {feed.name for feed in parsed.feeds}
+
+
+def _hashes(
+    spark: "SparkSession", feeds: Sequence[Feed], subject: str, keys: Sequence[str], salt: str
+) -> dict[str, set[str]]:
+    """The hashes of the keys. Raises ConfigError for a key that no change log has."""
+    from tidemark.ingest import erased
+
+    references = [
+        (feed, each) for feed in feeds for each in feed.references if each.subject == subject
+    ]
+    types = sorted({column.type for _, each in references for column in each.columns})
+    as_types = [erased.hashed(subject, [Column("key", each)], salt) for each in types]
+    given = spark.createDataFrame([(key,) for key in keys], "key string")
+    of_key = {row[0]: set(row[1:]) - {None} for row in given.selectExpr("key", *as_types).collect()}
+    wanted = spark.createDataFrame(
+        [(each,) for hashes in of_key.values() for each in hashes], "value string"
+    )
+    found: set[str] = set()
+    for feed, each in references:
+        if spark.catalog.tableExists(feed.log):
+            of_log = spark.table(feed.log).selectExpr(
+                f"{erased.hashed(subject, each.columns, salt)} as value"
+            )
+            found |= {row[0] for row in of_log.join(wanted, "value").distinct().collect()}
+    unknown = [key for key, hashes in of_key.items() if not hashes & found]
+    if unknown:
+        raise ConfigError(
+            f"No change log has a {subject} with the key {printable(', '.join(unknown[:5]))}. "
+            "Nothing was erased."
+        )
+    return {subject: set().union(*of_key.values())}
+
+
+class _Erasure:
+    """One erasure. `hashes` are those of the erased keys, by subject or feed."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        own: books.Books,
+        parsed: project.Project,
+        name: str,
+        hashes: Mapping[str, set[str]],
+        say: Callable[[str], None],
+    ) -> None:
+        self.spark, self.own, self.parsed, self.say = spark, own, parsed, say
+        self.name, self.hashes, self.salt = name, dict(hashes), tombstones.salt(own)
+        self.feeds = [
+            feed for feed in parsed.feeds if feed.references and spark.catalog.tableExists(feed.log)
+        ]
+        feeds = _names(parsed)
+        subjects = {each: sorted(hashes[each]) for each in hashes if each not in feeds}
+        self.done = Certificate(name, subjects, _now())
+        self._known_counts: dict[str, dict[tuple[int, str], tuple[int, int]]] = {}
+        self._known_letters: dict[str, list[tuple[Any, ...]]] = {}
+        self._follow()
+
+    def show(self) -> None:
+        """Print what would be erased."""
+        rows, files = [], set()
+        for feed in self.feeds:
+            counts = self._counts(feed)
+            letters = len(self._letters(feed))
+            if counts or letters:
+                deleted = sum(count for count, _ in counts.values())
+                masked = sum(count for _, count in counts.values())
+                rows.append((feed.name, deleted, masked, letters))
+                files |= self._files(feed)
+        headers = ["feed", "rows to delete", "rows to mask", "dead letters to delete"]
+        self.say(tabulate(rows, headers=headers))
+        below = self._below({row[0] for row in rows})
+        names = sorted(self.parsed.nodes[name].name for name in below)
+        self.say(f"To be built anew: {', '.join(names) or 'nothing'}.")
+        self.say(f"Landed files to delete: {printable(', '.join(sorted(files))) or 'none'}.")
+        self.say("Nothing was changed.")
+
+    def work(self, *, keeps_files: bool) -> None:
+        """Erase. Raises TidemarkError if values remain somewhere."""
+        feeds, files = self._begin()
+        for feed in feeds:
+            self._delete_files(feed, files.get(feed.name, set()), keeps_files=keeps_files)
+            self._delete_from_log(feed)
+            self._delete_letters(feed)
+        below = self._below({feed.name for feed in feeds})
+        for name in below:
+            if self.parsed.nodes[name].keeps_rows:
+                self._delete_from_table(name)
+        self._build(below)
+        relations = {feed.log.replace("`", "") for feed in feeds} | {books.DEAD_LETTER}
+        relations |= {self.parsed.nodes[name].relation for name in below} - {""}
+        with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
+            list(side_by_side.map(self._purge, sorted(relations)))
+        for name in below:
+            self._require_none_left(name)
+        if not self.done.remains:
+            self.own.append(books.ERASED, [{"erasure": self.name, "kind": tombstones.FINISHED}])
+        self._certify()
+
+    def _follow(self) -> None:
+        """Add the keys of the rows that belong to nobody else, and so on below them."""
+        from tidemark.ingest import erased
+
+        before = -1
+        while before != (before := sum(map(len, self.hashes.values()))):
+            for feed in self.feeds:
+                deletes = [each for each in feed.references if not each.masks]
+                if any(each.subject in self.hashes for each in deletes):
+                    rows = self._marked(self.spark.table(feed.log), deletes)
+                    key = erased.hashed(feed.name, feed.own_key.columns, self.salt)
+                    found = erased.of_nobody_else(rows, key)
+                    if found:
+                        self.hashes.setdefault(feed.name, set()).update(found)
+
+    def _marked(
+        self, rows: "DataFrame", references: Sequence[Reference], *, are_texts: bool = True
+    ) -> "DataFrame":
+        from tidemark.ingest import erased
+
+        return erased.mark(rows, references, self._all_hashes(), self.salt, are_texts=are_texts)
+
+    def _all_hashes(self) -> "DataFrame":
+        pairs = [(subject, each) for subject, hashes in self.hashes.items() for each in hashes]
+        return self.spark.createDataFrame(pairs, "subject string, value string")
+
+    def _of_log(self, feed: Feed) -> "DataFrame":
+        """The rows of the log to delete or to mask."""
+        references = [*feed.references, feed.own_key]
+        marked = self._marked(self.spark.table(feed.log), references)
+        return marked.where("_is_erased or _is_masked").select(*_ROW, "_is_erased").distinct()
+
+    def _counts(self, feed: Feed) -> dict[tuple[int, str], tuple[int, int]]:
+        """The numbers of rows to delete and to mask, by load and file, before anything changes."""
+        if feed.name in self._known_counts:
+            return self._known_counts[feed.name]
+        rows = self._of_log(feed).groupBy("_load_id", "_file", "_is_erased").count().collect()
+        counts: dict[tuple[int, str], tuple[int, int]] = {}
+        for row in rows:
+            deleted, masked = counts.get((row["_load_id"], row["_file"]), (0, 0))
+            more = (row["count"], 0) if row["_is_erased"] else (0, row["count"])
+            counts[row["_load_id"], row["_file"]] = (deleted + more[0], masked + more[1])
+        self._known_counts[feed.name] = counts
+        return counts
+
+    def _letters(self, feed: Feed) -> list[tuple[Any, ...]]:
+        """The dead letters of the feed that have a key in their record, before any is deleted."""
+        from tidemark.ingest import erased
+
+        if feed.name not in self._known_letters:
+            references = [*feed.references, feed.own_key]
+            letters = self.spark.table(books.DEAD_LETTER).where(books.is_of(feed))
+            found = erased.letters(letters, _LETTER, references, self._all_hashes(), self.salt)
+            has_any = any(books.rows(self.own.read(books.DEAD_LETTER, _LETTER, books.is_of(feed))))
+            rows = found.collect() if has_any else []
+            self._known_letters[feed.name] = [tuple(row) for row in rows]
+        return self._known_letters[feed.name]
+
+    def _files(self, feed: Feed) -> set[str]:
+        """The landed files with rows of the subject, in the log or in the dead letter."""
+        return {file for _, file in self._counts(feed)} | {row[3] for row in self._letters(feed)}
+
+    def _begin(self) -> tuple[list[Feed], dict[str, set[str]]]:
+        """Write the tombstones, the feeds and the files, unless this erasure has; gives both."""
+        wanted = [
+            (tombstones.TOMBSTONE, subject, each)
+            for subject, hashes in self.hashes.items()
+            for each in hashes
+        ]
+        for feed in self.feeds:
+            files = self._files(feed)
+            if files:
+                wanted.append((tombstones.FEED, feed.name, ""))
+                wanted += [(tombstones.FILE, feed.name, file) for file in files]
+        known = tombstones.rows_of(self.own, self.name)
+        self.own.append(
+            books.ERASED,
+            [
+                {"erasure": self.name, "kind": kind, "subject": subject, "value": value}
+                for kind, subject, value in wanted
+                if (kind, subject, value) not in known
+            ],
+        )
+        all_rows = known | {*wanted}
+        names = {subject for kind, subject, _ in all_rows if kind == tombstones.FEED}
+        files_of: dict[str, set[str]] = {}
+        for kind, subject, value in all_rows:
+            if kind == tombstones.FILE:
+                files_of.setdefault(subject, set()).add(value)
+        return [feed for feed in self.feeds if feed.name in names], files_of
+
+    def _delete_files(self, feed: Feed, wanted: Collection[str], *, keeps_files: bool) -> None:
+        """Delete the landed files with rows of the subject: their other rows are in the log."""
+        root = storage.landing_folder()
+        listed = planning.listed(root, feed, self.own)
+        if isinstance(listed, Exception):
+            raise listed
+        there = [file for file in listed or [] if file.path in wanted]
+        book = ledger.read(self.own, {feed.name: there})
+        is_open = f"{books.is_of(feed)} and superseded_by is null"
+        letters = self.own.read(books.DEAD_LETTER, ("file", "position"), is_open)
+        mine = {row[3:] for row in self._letters(feed)}
+        others = {
+            row["file"] for row in books.rows(letters) if (row["file"], row["position"]) not in mine
+        }
+        deleted: list[LandedFile] = []
+        for file in there:
+            name = printable(f"{root.root}/{file.path}")
+            if keeps_files:
+                self.done.left.append(name)
+            elif not book.knows(feed, file):
+                self.done.remains.append(f"{name}: it has not landed as it is now: tidemark run")
+            elif file.path in others:
+                self.done.remains.append(
+                    f"{name}: it has open dead letters of others. Land them (tidemark replay "
+                    f"{feed.name}), or delete the file"
+                )
+            else:
+                try:
+                    root.delete(file.path)
+                    deleted.append(file)
+                except OSError as error:
+                    self.done.remains.append(f"{name}: {error}")
+        ledger.write_removed(self.own, feed, deleted, self.name)
+        self.done.files += ledger.removed_files(self.own, feed, self.name)
+
+    def _delete_from_log(self, feed: Feed) -> None:
+        from tidemark.ingest import erased
+
+        counts = self._counts(feed)
+        done = self.done.of(feed.log.replace("`", ""))
+        done.masked = sum(masked for _, masked in counts.values())
+        deleted = {at: count for at, (count, _) in counts.items() if count}
+        ledger.write_erased(self.own, feed, deleted, self.name)
+        done.deleted = ledger.erased_rows(self.own, feed, self.name)
+        if not counts:
+            return
+        masked = ", ".join(f"`{name}` = null" for name in erased.masked_columns(feed))
+        mask = f"when matched and not erased._is_erased then update set {masked}" if masked else ""
+        with self._view(self._of_log(feed)) as view:
+            same = " and ".join(f"log.{name} = erased.{name}" for name in _ROW)
+            self.spark.sql(
+                f"merge into {feed.log} as log using {view} as erased on {same} "
+                f"when matched and erased._is_erased then delete {mask}"
+            )
+
+    def _delete_letters(self, feed: Feed) -> None:
+        found = self._letters(feed)
+        self.done.of(books.DEAD_LETTER).deleted += len(found)
+        if not found:
+            return
+        schema = self.spark.table(books.DEAD_LETTER).select(*_LETTER).schema
+        with self._view(self.spark.createDataFrame(found, schema)) as view:
+            same = " and ".join(f"letter.{name} <=> found.{name}" for name in _LETTER)
+            self.spark.sql(
+                f"merge into {books.DEAD_LETTER} as letter using {view} as found on {same} "
+                "when matched then delete"
+            )
+
+    @contextmanager
+    def _view(self, rows: "DataFrame") -> Iterator[str]:
+        """The name of a view with these rows, for a MERGE."""
+        name = f"erased_in_{re.sub('[^0-9A-Za-z]', '_', self.name)}"
+        rows.createOrReplaceTempView(name)
+        try:
+            yield name
+        finally:
+            self.spark.catalog.dropTempView(name)
+
+    def _below(self, feeds: Collection[str]) -> list[str]:
+        """What dbt builds from these feeds."""
+        below = self.parsed.below(self.parsed.sources_of(feeds))
+        return sorted(name for name in below if self.parsed.nodes[name].select)
+
+    def _build(self, below: Collection[str]) -> None:
+        newest = ledger.read(self.own, {}).newest_loads
+        due = {*below} - self.parsed.idle(newest)
+        if due:
+            self.say(f"Building {report.counted(len(due), 'model')} anew.")
+            runs.build(
+                self.parsed,
+                self.own,
+                self.name,
+                self.say,
+                newest=newest,
+                known=project.read_builds(self.own),
+                select=runs.selectors(self.parsed, due),
+                full_refresh=True,
+            )
+        for name in due:
+            node = self.parsed.nodes[name]
+            if node.relation:
+                self.done.of(node.relation).built = not node.keeps_rows
+
+    def _references_in(self, name: str, table: "DataFrame") -> list[tuple[Feed, Reference]]:
+        """The references of the feeds above a node whose columns its table has.
+
+        A column of that name must not be another feed's as well: then it may be anything.
+        """
+        above = self.parsed.above([name])
+        feeds = {self.parsed.nodes[each].feed for each in above} - {""}
+        of_node = [feed for feed in self.parsed.feeds if feed.name in feeds]
+        there = {column.lower() for column in table.columns}
+        found = []
+        for feed in self.feeds:
+            for reference in feed.references if feed in of_node else ():
+                names = [column.name for column in reference.columns]
+                is_shared = any(
+                    column.subject != tagged.subject
+                    for other in of_node
+                    for column in other.columns
+                    for tagged in reference.columns
+                    if column.name.lower() == tagged.name.lower()
+                )
+                if {each.lower() for each in names} <= there and not is_shared:
+                    found.append((feed, reference))
+        return found
+
+    def _delete_from_table(self, name: str) -> None:
+        """Delete from a table that a full refresh does not build anew, such as a snapshot."""
+        from tidemark.ingest import erased
+
+        relation = self.parsed.nodes[name].relation
+        if not self.spark.catalog.tableExists(books.quoted(relation)):
+            return
+        table = self.spark.table(books.quoted(relation))
+        references = self._references_in(name, table)
+        if not references:
+            self.done.left.append(
+                f"{relation}, which a full refresh does not build anew, and which has no column "
+                "with the tag `subject`"
+            )
+        there = {each.lower() for each in table.columns}
+        for feed, reference in references:
+            hidden = [name for name in erased.masked_columns(feed) if name.lower() in there]
+            if reference.masks and not hidden:
+                continue
+            masks = f"update set {', '.join(f'`{name}` = null' for name in hidden)}"
+            action = masks if reference.masks else "delete"
+            hashes = self._all_hashes().where(f"subject = '{reference.subject}'").select("value")
+            columns = erased.as_in(table, reference.columns)
+            value = erased.hashed(reference.subject, columns, self.salt, are_texts=False)
+            count = table.selectExpr(f"{value} as value").join(hashes, "value").count()
+            done = self.done.of(relation)
+            done.masked += count if reference.masks else 0
+            done.deleted += 0 if reference.masks else count
+            if count:
+                with self._view(hashes.distinct()) as view:
+                    self.spark.sql(
+                        f"merge into {books.quoted(relation)} as kept using {view} as erased "
+                        f"on {value} = erased.value when matched then {action}"
+                    )
+
+    def _require_none_left(self, name: str) -> None:
+        """Note a table below that still has rows of the subject."""
+        relation = self.parsed.nodes[name].relation
+        if not relation or not self.spark.catalog.tableExists(books.quoted(relation)):
+            return
+        table = self.spark.table(books.quoted(relation))
+        deleting = [each for _, each in self._references_in(name, table) if not each.masks]
+        count = self._marked(table, deleting, are_texts=False).where("_is_erased").count()
+        if count:
+            self.done.remains.append(f"{relation}: {report.counted(count, 'row')}")
+
+    def _purge(self, relation: str) -> None:
+        """Delete the files of earlier versions, and what Delta's log says of them."""
+        name = books.quoted(relation)
+        if not self.spark.catalog.tableExists(name):
+            return
+        detail = self.spark.sql(f"describe detail {name}").collect()[0]
+        if detail["format"] != "delta":
+            return
+        if detail["properties"].get("delta.enableDeletionVectors") == "true":
+            self.spark.sql(f"reorg table {name} apply (purge)").collect()
+        self.spark.sql(f"vacuum {name} retain 0 hours").collect()
+        # Delta writes a checkpoint now, so that the entries before it can go.
+        self.spark.sql(f"alter table {name} set tblproperties ('{_INTERVAL}' = '1')")
+        before = detail["properties"].get(_INTERVAL)
+        self.spark.sql(
+            f"alter table {name} set tblproperties ('{_INTERVAL}' = '{before}')"
+            if before
+            else f"alter table {name} unset tblproperties ('{_INTERVAL}')"
+        )
+        try:
+            _forget_versions(detail["location"])
+        except OSError as error:
+            self.done.left.append(
+                f"the entries of earlier versions in the _delta_log of {relation}, which have the "
+                "smallest and largest values of columns. Delta deletes them after "
+                f"delta.logRetentionDuration. {error}"
+            )
+        history = self.spark.sql(f"describe history {name} limit 1").collect()
+        self.done.of(relation).version = history[0]["version"]
+
+    def _certify(self) -> None:
+        """Write the certificate, and print it. Raises TidemarkError if values remain."""
+        self.done.finished_at = _now()
+        folder = paths.make_lake() / "erasures"
+        folder.mkdir(exist_ok=True)
+        file = folder / f"{self.name}.json"
+        file.write_text(self.done.as_json() + "\n")
+        rows = [
+            (each.table, each.deleted or "", each.masked or "", "yes" if each.built else "")
+            for each in sorted(self.done.tables.values(), key=lambda done: done.table)
+        ]
+        self.say(tabulate(rows, headers=["table", "deleted", "masked", "built anew"]))
+        self.say(f"Deleted {report.counted(len(self.done.files), 'landed file')}.")
+        for line in self.done.left:
+            self.say(f"Left for you to check: {line}")
+        self.say(f"The certificate is {file}.")
+        if self.done.remains:
+            lines = ["The subject is not erased everywhere:", *self.done.remains]
+            raise TidemarkError("\n".join([*lines, "Then finish with: tidemark erase"]))
+
+
+def _forget_versions(location: str) -> None:
+    """Delete the entries in a table's _delta_log that are older than its newest checkpoint.
+
+    Raises OSError if this process does not reach the files.
+    """
+    parts = urlsplit(location)
+    if parts.scheme in ("file", ""):
+        files: fs.FileSystem = fs.LocalFileSystem()
+        root = unquote(parts.path)
+    elif parts.scheme == "s3a":
+        files, root = s3.client(), f"{parts.netloc}{unquote(parts.path)}"
+    else:
+        raise OSError(f"Tidemark cannot delete files in {location}")
+    entries = files.get_file_info(fs.FileSelector(f"{root}/_delta_log"))
+    versions = [
+        (int(found[1]), each) for each in entries if (found := _VERSION.match(each.base_name))
+    ]
+    newest = max(version for version, each in versions if ".checkpoint." in each.base_name)
+    for version, each in versions:
+        if version < newest:
+            files.delete_file(each.path)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

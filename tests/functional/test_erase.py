@@ -1,0 +1,293 @@
+"""Rule 27: after an erasure nothing of the subject is left, and nothing brings it back."""
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from tests.project import Project
+from tidemark import cli, erase, paths
+
+pytestmark = pytest.mark.functional
+
+# Column: type, and its tags.
+TABLES: dict[str, tuple[Any, dict[str, tuple[str, dict[str, str]]]]] = {
+    "people": (
+        "id",
+        {
+            "id": ("bigint", {"subject": "customer"}),
+            "name": ("string", {"personal": "partial"}),
+            "seq": ("bigint", {}),
+        },
+    ),
+    "orders": (
+        "order_id",
+        {
+            "order_id": ("int", {}),
+            "customer_id": ("decimal(12,2)", {"subject": "customer"}),
+            "note": ("string", {"personal": "null"}),
+            "seq": ("bigint", {}),
+        },
+    ),
+    "items": (
+        ["order_id", "line"],
+        {
+            "order_id": ("int", {"subject": "gdpr.orders.order_id"}),
+            "line": ("int", {}),
+            "engraving": ("string", {}),
+            "seq": ("bigint", {}),
+        },
+    ),
+    "calls": (
+        "call_id",
+        {
+            "call_id": ("int", {}),
+            "caller": ("string", {"subject": "customer", "on_erase": "mask"}),
+            "phone": ("string", {"personal": "hash"}),
+            "minutes": ("int", {}),
+            "seq": ("bigint", {}),
+        },
+    ),
+}
+# Customer 42 is erased. Order 7 goes from 42 to 43; the delete of order 9 has only its key.
+FILES = {
+    "people/20240101-100000000": ["I,42,Zebulon,1", "I,43,Bob,1", "I,44,Quentin,1"],
+    "people/20240102-100000000": ["U,42,Zebulonia,2", "U,43,Bobby,2"],
+    "orders/20240101-100000000": [
+        "I,7,42,for Zebulon,1",
+        "I,8,42,secretnote,1",
+        "I,9,42,secretnote9,1",
+        "I,10,43,plain,1",
+        "I,11,44,for Quentin,1",
+    ],
+    "orders/20240102-100000000": ["U,7,43,for Bob,2", "D,9,,,2", "I,12,43,x,2"],
+    "items/20240101-100000000": [
+        "I,7,1,Kate,1",
+        "I,8,1,Zebulon forever,1",
+        "I,9,1,Zebulon again,1",
+        "I,10,1,Bob,1",
+        "I,11,1,Quentin forever,1",
+    ],
+    "calls/20240101-100000000": [
+        "I,1,42,555-0142,3,1",
+        "I,2,43,555-0143,4,1",
+        "I,3,44,555-0144,5,1",
+    ],
+    # Refused: 42's and 43's.
+    "orders/20240103-100000000": ["I,x13,42,Zebulon's thirteenth,3"],
+    "orders/20240104-100000000": ["I,x14,43,Bob's fourteenth,3"],
+}
+LATE = {
+    "people/20240105-100000000": ["U,42,Zebulon late,9", "U,43,Bobby,9"],
+    "orders/20240105-100000000": ["U,8,42,secretnote late,9", "D,9,,,9", "I,y15,42,Zebulon bad,9"],
+    "items/20240105-100000000": ["U,8,1,Zebulon late,9", "I,10,2,Bob too,9"],
+    "calls/20240105-100000000": ["I,4,42,555-0142,9,9"],
+}
+SECRET = re.compile("zebulon|secretnote|555-0142", re.IGNORECASE)
+CURRENT = ("cur_gdpr__people", "cur_gdpr__orders", "cur_gdpr__items", "cur_gdpr__calls")
+
+
+def tidemark(project: Project, *arguments: str) -> int:
+    with project.here():
+        return cli.main(arguments)
+
+
+def land(project: Project, files: dict[str, list[str]]) -> None:
+    for path, lines in files.items():
+        table = path.partition("/")[0]
+        if table == "calls":
+            names = ["Op", *TABLES[table][1]]
+            rows = [dict(zip(names, line.split(","), strict=True)) for line in lines]
+            file = project.land(f"gdpr/{path}.parquet", b"")
+            pq.write_table(pa.Table.from_pylist(rows), file)
+        elif table == "items":
+            content = "\n".join([*lines, ""]).encode()
+            project.land(f"gdpr/{path}.csv.gz", gzip.compress(content))
+        else:
+            project.land(f"gdpr/{path}.csv", "\n".join([*lines, ""]))
+
+
+def texts(file: Path) -> Iterator[str]:
+    """What can be read in a file: its bytes, unpacked, its values and its statistics."""
+    content = file.read_bytes()
+    yield content.decode("latin-1")
+    if file.suffix == ".gz":
+        yield gzip.decompress(content).decode("latin-1")
+    if content[:4] == b"PAR1":
+        read = pq.ParquetFile(file)
+        yield str(read.metadata.metadata)
+        yield str(read.read().to_pylist())
+        for group in range(read.num_row_groups):
+            yield str(read.metadata.row_group(group).to_dict())
+
+
+def found(project: Project) -> set[str]:
+    """The files of the lake and of the landing folder with a secret of the customer."""
+    files = [
+        Path(folder, name)
+        for root in (paths.lake_dir(), project.landing)
+        for folder, _, names in os.walk(root)
+        for name in names
+    ]
+    return {str(file) for file in files if any(SECRET.search(text) for text in texts(file))}
+
+
+def tables(project: Project, *names: str) -> dict[str, list[tuple[Any, ...]]]:
+    columns = "* except (_load_id, _order)"
+    return {
+        name: project.rows(
+            f"{'history' if 'hist' in name else 'current'}.{name}", [columns], "1, 2, 3"
+        )
+        for name in names
+    }
+
+
+@pytest.fixture(scope="module")
+def gdpr(module_project: Callable[[], Project]) -> Project:
+    project = module_project()
+    for table, (key, columns) in TABLES.items():
+        types = {name: data_type for name, (data_type, _) in columns.items()}
+        project.add(f"gdpr.{table}", types, key, sequence="seq")
+    for file in project.folder.glob("models/staging/gdpr/*.yml"):
+        declared = yaml.safe_load(file.read_text())
+        for table in declared.get("sources", [{}])[0].get("tables", []):
+            for column in table["columns"]:
+                tags = TABLES[table["name"]][1][column["name"]][1]
+                column["config"] = {"meta": tags}
+        file.write_text(yaml.safe_dump(declared, sort_keys=False))
+    for table in ("people", "items", "calls"):
+        (project.folder / f"models/history/gdpr/hist_gdpr__{table}.sql").unlink()
+        for file in project.folder.glob(f"models/history/gdpr/*{table}*.yml"):
+            file.unlink()
+    # A full refresh builds neither of these anew.
+    project.write(
+        "models/marts/gdpr/order_names.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='order_id', full_refresh=false) }} "
+        "select o.order_id, o.customer_id, p.name, o.note from {{ ref('cur_gdpr__orders') }} as o "
+        "left join {{ ref('cur_gdpr__people') }} as p on o.customer_id = p.id",
+    )
+    project.write(
+        "snapshots/snap_gdpr__orders.sql",
+        "{% snapshot snap_gdpr__orders %}{{ config(target_schema='snapshots', "
+        "unique_key='order_id', strategy='check', check_cols=['note']) }} "
+        "select order_id, customer_id, note from {{ ref('cur_gdpr__orders') }}{% endsnapshot %}",
+    )
+    for days in (("0101",), ("0102", "0103", "0104")):
+        land(project, {path: FILES[path] for path in FILES if path.split("/2024")[1][:4] in days})
+        assert tidemark(project, "run") == 0
+    return project
+
+
+def test_nothing_changes_before_someone_means_it(
+    gdpr: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = {table: gdpr.commits(f"log_gdpr.{table}") for table in TABLES}
+    for arguments, message in {
+        (
+            "client",
+            "--key",
+            "42",
+        ): "No column has the tag `subject: client`. The subjects are: custo",
+        ("customer", "--key", "41"): "No change log has a customer with the key 41. Nothing was",
+        ("customer",): "A subject and its keys go together",
+    }.items():
+        assert tidemark(gdpr, "erase", *arguments) == 1
+        assert message in capfd.readouterr().err
+    assert tidemark(gdpr, "erase") == 0
+    assert "No erasure is unfinished" in capfd.readouterr().out
+    assert tidemark(gdpr, "erase", "customer", "--key", "42", "--dry-run") == 0
+    told = capfd.readouterr().out
+    lines = {line.split()[0]: line.split()[1:] for line in told.splitlines() if "gdpr." in line}
+    assert lines["gdpr.people"] == ["2", "0", "0"]
+    assert lines["gdpr.orders"] == ["4", "0", "1"]
+    assert lines["gdpr.items"] == ["2", "0", "0"]
+    assert lines["gdpr.calls"] == ["0", "1", "0"]
+    assert "snap_gdpr__orders" in told and "20240103-100000000.csv" in told
+    assert {table: gdpr.commits(f"log_gdpr.{table}") for table in TABLES} == before
+    assert found(gdpr)
+
+
+def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
+    gdpr: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    # Then a deleted row stays in its file, which only a purge rewrites.
+    vectors = "set tblproperties ('delta.enableDeletionVectors' = 'true')"
+    gdpr.spark.sql(f"alter table snapshots.snap_gdpr__orders {vectors}")
+    with monkeypatch.context() as patched:
+        patched.setattr(erase._Erasure, "_build", killed)
+        with pytest.raises(Killed):
+            tidemark(gdpr, "erase", "customer", "--key", "042")
+    assert found(gdpr)
+    assert tidemark(gdpr, "status", "--check") == 1
+    assert "was interrupted" in capfd.readouterr().err
+    assert tidemark(gdpr, "erase") == 0
+    told = capfd.readouterr().out
+
+    assert found(gdpr) == set()
+    assert "Bob's fourteenth" in str(gdpr.rows("tidemark.dead_letter", ["raw"], "1")), (
+        "a dead letter of another"
+    )
+    expected: dict[str, list[tuple[Any, ...]]] = {
+        "cur_gdpr__people": [(43, "Bobby"), (44, "Quentin")],
+        "cur_gdpr__orders": [
+            (7, 43, "for Bob"),
+            (10, 43, "plain"),
+            (11, 44, "for Quentin"),
+            (12, 43, "x"),
+        ],
+        "cur_gdpr__items": [(7, 1, "Kate"), (10, 1, "Bob"), (11, 1, "Quentin forever")],
+        "cur_gdpr__calls": [(1, None, None), (2, "43", "555-0143"), (3, "44", "555-0144")],
+    }
+    for name, rows in expected.items():
+        assert [row[: len(rows[0])] for row in tables(gdpr, name)[name]] == rows
+    versions = gdpr.rows("history.hist_gdpr__orders", ["order_id", "customer_id"], "1, 2")
+    assert versions == [(7, 43), (10, 43), (11, 44), (12, 43)]
+    snapshot = gdpr.rows("snapshots.snap_gdpr__orders", ["order_id", "customer_id"], "1, 2")
+    assert {customer for _, customer in snapshot} == {43, 44}
+    names = gdpr.rows("marts.order_names", ["order_id", "name"], "1")
+    assert names == [(7, "Bobby"), (10, "Bobby"), (11, "Quentin"), (12, "Bobby")]
+    (certificate,) = (paths.lake_dir() / "erasures").iterdir()
+    assert str(certificate) in told
+    stated = json.loads(certificate.read_text())
+    assert [each["deleted"] for each in stated["tables"] if each["table"] == "log_gdpr.orders"] == [
+        4
+    ]
+    assert not stated["remains"] and len(stated["files"]) == 7
+
+    # Nothing is due, and the log has what the ledger says.
+    assert tidemark(gdpr, "run") == 0
+    assert "Nothing to build" in capfd.readouterr().out
+    assert gdpr.dbt("test", "--select", "source:gdpr").success
+    kept = tables(gdpr, *expected)
+    # Repeated files, and later changes.
+    land(gdpr, {path: lines for path, lines in FILES.items() if "people" in path})
+    land(gdpr, LATE)
+    capfd.readouterr()
+    assert tidemark(gdpr, "run") == 0
+    assert "gdpr.orders: 3 records of erased subjects did not land" in capfd.readouterr().out
+    now = tables(gdpr, *expected)
+    assert now["cur_gdpr__orders"] == kept["cur_gdpr__orders"]
+    assert [row[:2] for row in now["cur_gdpr__people"]] == [(43, "Bobby"), (44, "Quentin")]
+    assert [row[:3] for row in now["cur_gdpr__items"]] == [
+        *[row[:3] for row in kept["cur_gdpr__items"][:2]],
+        (10, 2, "Bob too"),
+        (11, 1, "Quentin forever"),
+    ]
+    assert [row[:4] for row in now["cur_gdpr__calls"]][-1] == (4, None, None, 9)
+    in_landing = {file for file in found(gdpr) if str(gdpr.landing) not in file}
+    assert in_landing == set()
