@@ -42,7 +42,7 @@ COLUMNS = {
 _START = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
-def make(folder: Path, rows: int, changes: int) -> None:
+def make(folder: Path, rows: int, changes: int, batches: int = BATCHES) -> None:
     """Write load.parquet, batch_<n>.parquet and truth.parquet, the table after all batches.
 
     Of the changes, a tenth are inserts and a tenth deletes. A fifth are to a key that has just
@@ -94,7 +94,7 @@ def make(folder: Path, rows: int, changes: int) -> None:
             for _ in range(2 if chance.random() < 0.01 else 1):
                 yield {"Op": op, **new}
 
-    for number in range(1, BATCHES + 1):
+    for number in range(1, batches + 1):
         _write(folder / f"batch_{number}.parquet", with_op, events())
     _write(folder / "truth.parquet", SCHEMA, table.values())
 

@@ -1,0 +1,99 @@
+"""Measure what maintenance is worth: `python -m bench.maintained [ROWS] [BATCHES] [CHANGES]`.
+
+Two projects get the same files (2,000,000 rows, then 60 batches of 2,000 changes), in turns, each
+with a Spark that `tidemark up` keeps. One is maintained after every tenth batch.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from tabulate import tabulate
+
+from bench import data
+from bench.__main__ import Side, timed
+from tidemark.maintain import size_of
+
+_EVERY = 10
+_TABLES = ("log_shop.customers", "current.cur_shop__customers", "history.hist_shop__customers")
+_QUERIES = {
+    "a scan of current": "select count(*), sum(balance) from current.cur_shop__customers",
+    "a key in history": "select count(*) from history.hist_shop__customers where id = 4711",
+}
+
+
+def _stored(side: Side, table: str) -> tuple[int, int]:
+    """The data files of a table, of all its versions, and their bytes."""
+    schema, name = table.split(".")
+    folder = side.folder / ".tidemark" / "warehouse" / f"{schema}.db" / name
+    sizes = [each.stat().st_size for each in folder.rglob("*.parquet")]
+    return len(sizes), sum(sizes)
+
+
+def _live(side: Side, table: str) -> int:
+    # Delta does not understand `history` without backticks here.
+    name = ".".join(f"`{part}`" for part in table.split("."))
+    told = side.tidemark("sql", f"describe detail {name}", "--format", "csv").splitlines()
+    return int(told[1].split(",")[told[0].split(",").index("numFiles")])
+
+
+def _query(side: Side, query: str) -> float:
+    return median(timed(side.tidemark, "sql", query) for _ in range(5))
+
+
+def measure(work: Path, rows: int, batches: int, changes: int) -> list[list[str]]:
+    """The rows of the table that is printed."""
+    files = work / "files"
+    data.make(files, rows, changes, batches)
+    sides = {"left": Side(work / "left"), "maintained": Side(work / "maintained")}
+    runs: dict[str, list[float]] = {name: [] for name in sides}
+    care: list[float] = []
+    try:
+        for side in sides.values():
+            side.tidemark("up")
+            side.lands(files / "load.parquet", "LOAD00000001")
+        for number in range(1, batches + 1):
+            for name, side in sides.items():
+                landed = f"202602{1 + number // 24:02d}-{number % 24:02d}0000000"
+                runs[name].append(side.lands(files / f"batch_{number}.parquet", landed))
+            if number % _EVERY == 0:
+                command = ("maintain", "--vacuum-after", "1 second", "--force")
+                care.append(timed(sides["maintained"].tidemark, *command))
+                print(number, {name: round(each[-1], 1) for name, each in runs.items()}, flush=True)
+        found = [
+            [
+                f"a run, median of batches {first} to {last}",
+                *(f"{median(runs[name][first - 1 : last]):.1f} s" for name in sides),
+            ]
+            for first, last in ((2, min(11, batches)), (max(1, batches - 9), batches))
+        ]
+        found.append(["maintenance, median", "", f"{median(care):.1f} s"])
+        for title, query in _QUERIES.items():
+            found.append([title, *(f"{_query(side, query):.2f} s" for side in sides.values())])
+        for table in _TABLES:
+            stored = [_stored(side, table) for side in sides.values()]
+            live = [_live(side, table) for side in sides.values()]
+            found.append([f"`{table}`: files in use", *map(str, live)])
+            found.append([f"`{table}`: files stored", *(str(count) for count, _ in stored)])
+            found.append([f"`{table}`: bytes stored", *(size_of(size) for _, size in stored)])
+        for side in sides.values():
+            side.require_truth(files / "truth.parquet")
+    finally:
+        for side in sides.values():
+            side.tidemark("down")
+    return found
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    given = [int(each) for each in sys.argv[1:]]
+    rows, batches, changes = [*given, *(2_000_000, 60, 2_000)[len(given) :]]
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as work:
+        found = measure(Path(work), rows, batches, changes)
+    headers = [f"{rows:,} rows, {batches} batches of {changes:,}", "not maintained", "maintained"]
+    print(tabulate(found, headers=headers, tablefmt="github", disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()
