@@ -80,6 +80,9 @@ def test_commands_use_a_warm_spark_and_survive_its_end(
     assert "Completed successfully" in tell("dbt", "build")
     assert names() == ["name", "Grace H."]
     assert process() == first
+    # The error, without PySpark's line of JSON.
+    wrong = tell("tidemark", "sql", "select * from nowhere")
+    assert wrong.startswith("tidemark: [TABLE_OR_VIEW_NOT_FOUND]"), wrong
 
     # Only this user has the token.
     port = json.loads((server / "server.json").read_text())["ports"]["connect"]

@@ -271,6 +271,7 @@ def _opened(url: str) -> SparkSession:
     # Imported here because it needs gRPC, which embedded Spark does not.
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
+    _raise_errors_only()
     spark: SparkSession = SparkSession.builder.remote(url).create()
     # Python may hang at its end if a session is still open.
     atexit.register(_close, spark)
@@ -321,6 +322,11 @@ def _package() -> str:
     return str(package)
 
 
+def _raise_errors_only() -> None:
+    """PySpark prints each analysis error as a JSON line, in addition to the exception."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+
+
 def _start() -> SparkSession:
     jars.require_java()
     jars.prepare()
@@ -331,8 +337,7 @@ def _start() -> SparkSession:
     if os.environ.get("LC_ALL") in ("C", "POSIX"):
         # Otherwise Java cannot find files with non-ASCII names. Python uses UTF-8 in any case.
         os.environ["LC_ALL"] = "C.UTF-8"
-    # PySpark prints each analysis error as a JSON line, in addition to the exception.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    _raise_errors_only()
     builder = SparkSession.builder.appName("tidemark").enableHiveSupport()
     for key, value in ({"spark.local.dir": _scratch()} | settings()).items():
         builder = builder.config(key, value)
