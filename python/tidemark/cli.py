@@ -318,7 +318,7 @@ def _erase(
     from tidemark import erase
 
     of_file = [line.strip() for line in keys_from or () if line.strip()]
-    if bool(subject) != bool(keys or of_file):
+    if bool(subject) != bool(keys or of_file) or not all(key.strip() for key in keys):
         raise ConfigError("A subject and its keys go together: tidemark erase SUBJECT --key KEY")
     erase.erase(subject or "", [*keys, *of_file], dry_run=dry_run, keep_files=keep_files)
 

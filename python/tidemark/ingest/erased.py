@@ -150,7 +150,7 @@ def hashed(subject: str, columns: Sequence[Column], salt: str, *, are_texts: boo
         if are_texts:
             value = macros.cast_text(value, column.type)
         text = f"cast({value} as string)"
-        if column.type.startswith("decimal"):
+        if column.type.startswith(("decimal", "float", "double")):
             text = f"regexp_replace({text}, '[.]0+$|([.][0-9]*[1-9])0+$', '$1')"
         parts.append(text)
     all_there = " and ".join(f"{part} is not null" for part in parts)

@@ -221,7 +221,8 @@ def in_their_generation(
     again = [file for file in files if file.path not in plan.read_before]
     before = of_generation.where(F.col("_file").isin(*[file.path for file in again]))
     is_load = F.col("_is_initial")
-    good = events.where(is_load & F.col("_reason").isNull())
+    # Rows that are left out, such as those of erased subjects, are not in the log either.
+    good = events.where(is_load & F.col("_reason").isNull() & F.col("_skipped").isNull())
     is_meant = any(file.path in plan.reloads for file in again)
     is_reload, questions = is_meant or _differs(load, before, good), list[Reason]()
     if not is_reload:

@@ -596,11 +596,11 @@ def replay(
         for row in books.rows(own.read(books.DEAD_LETTER, columns, "superseded_by is null"))
         if (row["source_name"], row["table_name"]) in names
     }
-    newest = _newest_rows(own, "status in ('landed', 'set_aside', 'retracted')")
+    newest = _newest_rows(own, f"status in {(*READ, REMOVED)}")
     found = [
         row
         for key, row in newest.items()
-        if row["status"] != "retracted"
+        if row["status"] not in ("retracted", REMOVED)
         and (key in with_letters or (all_files and key[:2] in names and row["status"] == "landed"))
     ]
     _wish(own, found, "replayed", run_id)
