@@ -9,13 +9,13 @@ all earlier versions, and their entries in Delta's logs: until then the values a
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
 from tabulate import tabulate
@@ -83,7 +83,7 @@ def erase(
     keep_files: bool = False,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Erase these keys of a subject; without a subject, finish the erasures that were killed.
+    """Erase these keys of a subject, and finish the erasures that are unfinished.
 
     `dry_run` only prints what would be erased, and `keep_files` leaves the landed files. Raises
     ConfigError, before anything changes, for a subject or a key that is not there, and
@@ -101,24 +101,31 @@ def erase(
         own = books.of(spark)
         if not own.exists(books.LEDGER):
             raise ConfigError("Nothing has landed yet: tidemark run")
-        begun = [] if dry_run else tombstones.unfinished(own)
-        for name in begun:
-            say(f"Erasure {name} is continued.")
-            _Erasure(spark, own, parsed, name, tombstones.hashes_of(own, name), say).work(
-                keeps_files=keep_files
-            )
-        if not subject:
-            if not begun:
-                say("No erasure is unfinished.")
+        if not subject and not tombstones.unfinished(own):
+            say("No erasure is unfinished.")
             return
         if not dry_run:
+            storage.landing_folder().require()
             tombstones.create(spark, own)
-        hashes = _hashes(spark, parsed.feeds, subject, keys, tombstones.salt(own))
-        erasure = _Erasure(spark, own, parsed, runs.new_run_id(), hashes, say)
-        if dry_run:
-            erasure.show()
-        else:
-            erasure.work(keeps_files=keep_files)
+        before = tombstones.unfinished(own)
+        of_name = partial(_Erasure, spark, own, parsed, say)
+        erasures: Iterable[_Erasure] = ()
+        if subject:
+            hashes = _hashes(spark, own, parsed.feeds, subject, keys)
+            new = of_name(runs.new_run_id(), hashes)
+            if dry_run:
+                new.show()
+                return
+            # Its tombstones are there, whatever becomes of the earlier ones.
+            new.begin(keeps_files=keep_files)
+            erasures = [new]
+        if before:
+            names = tombstones.unfinished(own)
+            say(f"Unfinished: {', '.join(names)}.")
+            erasures = (of_name(name, tombstones.hashes_of(own, name)) for name in names)
+        failed = [each for erasure in erasures if (each := erasure.work(keeps_files=keep_files))]
+    if failed:
+        raise TidemarkError("\n".join([*failed, "Then finish with: tidemark erase"]))
 
 
 def _names(parsed: project.Project) -> set[str]:
@@ -126,11 +133,16 @@ def _names(parsed: project.Project) -> set[str]:
 
 
 def _hashes(
-    spark: "SparkSession", feeds: Sequence[Feed], subject: str, keys: Sequence[str], salt: str
+    spark: "SparkSession",
+    own: books.Books,
+    feeds: Sequence[Feed],
+    subject: str,
+    keys: Sequence[str],
 ) -> dict[str, set[str]]:
-    """The hashes of the keys. Raises ConfigError for a key that no change log has."""
+    """The hashes of the keys. Raises ConfigError for a key that no change log ever had."""
     from tidemark.ingest import erased
 
+    salt = tombstones.salt(own)
     references = [
         (feed, each) for feed in feeds for each in feed.references if each.subject == subject
     ]
@@ -141,7 +153,7 @@ def _hashes(
     wanted = spark.createDataFrame(
         [(each,) for hashes in of_key.values() for each in hashes], "value string"
     )
-    found: set[str] = set()
+    found = tombstones.values_of(own, subject)
     for feed, each in references:
         if spark.catalog.tableExists(feed.log):
             of_log = spark.table(feed.log).selectExpr(
@@ -165,17 +177,19 @@ class _Erasure:
         spark: "SparkSession",
         own: books.Books,
         parsed: project.Project,
+        say: Callable[[str], None],
         name: str,
         hashes: Mapping[str, set[str]],
-        say: Callable[[str], None],
     ) -> None:
         self.spark, self.own, self.parsed, self.say = spark, own, parsed, say
         self.name, self.hashes, self.salt = name, dict(hashes), tombstones.salt(own)
         self.feeds = [
             feed for feed in parsed.feeds if feed.references and spark.catalog.tableExists(feed.log)
         ]
-        feeds = _names(parsed)
-        subjects = {each: sorted(hashes[each]) for each in hashes if each not in feeds}
+        keys = {
+            each.subject for feed in parsed.feeds for each in (feed.own_key, feed.own_key_of_masked)
+        }
+        subjects = {each: sorted(hashes[each]) for each in hashes if each not in keys}
         self.done = Certificate(name, subjects, _now())
         self._known_counts: dict[str, dict[tuple[int, str], tuple[int, int]]] = {}
         self._known_letters: dict[str, list[tuple[Any, ...]]] = {}
@@ -198,13 +212,16 @@ class _Erasure:
         names = sorted(self.parsed.nodes[name].name for name in below)
         self.say(f"To be built anew: {', '.join(names) or 'nothing'}.")
         self.say(f"Landed files to delete: {printable(', '.join(sorted(files))) or 'none'}.")
+        for line in self._to_check():
+            self.say(f"You will have to check: {line}")
         self.say("Nothing was changed.")
 
-    def work(self, *, keeps_files: bool) -> None:
-        """Erase. Raises TidemarkError if values remain somewhere."""
-        feeds, files = self._begin()
+    def work(self, *, keeps_files: bool) -> str:
+        """Erase. Gives what remains and where, or an empty text."""
+        feeds, files, keeps_files = self.begin(keeps_files=keeps_files)
         for feed in feeds:
             self._delete_files(feed, files.get(feed.name, set()), keeps_files=keeps_files)
+        for feed in feeds:
             self._delete_from_log(feed)
             self._delete_letters(feed)
         below = self._below({feed.name for feed in feeds})
@@ -225,6 +242,9 @@ class _Erasure:
         if not self.done.remains:
             self.own.append(books.ERASED, [{"erasure": self.name, "kind": tombstones.FINISHED}])
         self._certify()
+        if not self.done.remains:
+            return ""
+        return "\n".join(["The subject is not erased everywhere:", *self.done.remains])
 
     def _follow(self) -> None:
         """Add the keys of the rows that belong to nobody else, and so on below them."""
@@ -233,20 +253,25 @@ class _Erasure:
         before = -1
         while before != (before := sum(map(len, self.hashes.values()))):
             for feed in self.feeds:
-                deletes = [each for each in feed.references if not each.masks]
-                if any(each.subject in self.hashes for each in deletes):
-                    rows = self._marked(self.spark.table(feed.log), deletes)
-                    key = erased.hashed(feed.name, feed.own_key.columns, self.salt)
-                    found = erased.of_nobody_else(rows, key)
-                    if found:
-                        self.hashes.setdefault(feed.name, set()).update(found)
+                own_keys = (("_erased_of", feed.own_key), ("_masked_of", feed.own_key_of_masked))
+                references = [each for each in feed.references if each.subject in self.hashes]
+                if not references:
+                    continue
+                rows = self._marked(self.spark.table(feed.log), references)
+                for named, own_key in own_keys:
+                    if any(each.masks == own_key.masks for each in references):
+                        key = erased.hashed(own_key.subject, own_key.columns, self.salt)
+                        found = erased.of_nobody_else(rows, key, named)
+                        if found:
+                            self.hashes.setdefault(own_key.subject, set()).update(found)
 
     def _marked(
         self, rows: "DataFrame", references: Sequence[Reference], *, are_texts: bool = True
     ) -> "DataFrame":
         from tidemark.ingest import erased
 
-        return erased.mark(rows, references, self._all_hashes(), self.salt, are_texts=are_texts)
+        known = [each for each in references if each.subject in self.hashes]
+        return erased.mark(rows, known, self._all_hashes(), self.salt, are_texts=are_texts)
 
     def _all_hashes(self) -> "DataFrame":
         pairs = [(subject, each) for subject, hashes in self.hashes.items() for each in hashes]
@@ -254,8 +279,7 @@ class _Erasure:
 
     def _of_log(self, feed: Feed) -> "DataFrame":
         """The rows of the log to delete or to mask."""
-        references = [*feed.references, feed.own_key]
-        marked = self._marked(self.spark.table(feed.log), references)
+        marked = self._marked(self.spark.table(feed.log), feed.all_references)
         return marked.where("_is_erased or _is_masked").select(*_ROW, "_is_erased").distinct()
 
     def _counts(self, feed: Feed) -> dict[tuple[int, str], tuple[int, int]]:
@@ -276,7 +300,7 @@ class _Erasure:
         from tidemark.ingest import erased
 
         if feed.name not in self._known_letters:
-            references = [*feed.references, feed.own_key]
+            references = [each for each in feed.all_references if each.subject in self.hashes]
             letters = self.spark.table(books.DEAD_LETTER).where(books.is_of(feed))
             found = erased.letters(letters, _LETTER, references, self._all_hashes(), self.salt)
             has_any = any(books.rows(self.own.read(books.DEAD_LETTER, _LETTER, books.is_of(feed))))
@@ -289,8 +313,50 @@ class _Erasure:
         """The landed files with rows of the subject, in the log or in the dead letter."""
         return {file for _, file in self._counts(feed)} | {row[3] for row in self._letters(feed)}
 
-    def _begin(self) -> tuple[list[Feed], dict[str, set[str]]]:
-        """Write the tombstones, the feeds and the files, unless this erasure has; gives both."""
+    def _to_check(self) -> list[str]:
+        """What an erasure leaves alone, before it changes anything."""
+        found = []
+        for feed in self.feeds:
+            is_open = f"{books.is_of(feed)} and superseded_by is null"
+            whole = self.own.read(books.DEAD_LETTER, ("file",), f"{is_open} and position is null")
+            found += [
+                f"{printable(file)}: it is set aside, so nobody looked for the subject in it, and "
+                "its dead letter may have keys"
+                for file in sorted({row["file"] for row in books.rows(whole)})
+            ]
+            known = [each for each in feed.references if each.subject in self.hashes]
+            if any(len(each.columns) > 1 for each in known):
+                rows = f"{is_open} and position is not null"
+                if any(books.rows(self.own.read(books.DEAD_LETTER, ("file",), rows))):
+                    found.append(
+                        f"the dead letters of {feed.name}: a key of several columns is not found "
+                        "in them"
+                    )
+            if feed.has_partial_rows and (shared := self._shared_keys(feed)):
+                found.append(
+                    f"{report.counted(shared, 'key')} of {feed.name}, which belonged to the "
+                    "subject and to someone else: its records have only the columns that changed, "
+                    "so columns may be NULL now, or have a value of the subject"
+                )
+        return found
+
+    def _shared_keys(self, feed: Feed) -> int:
+        """The number of keys of which some rows are deleted and some stay."""
+        from tidemark.ingest import erased
+
+        rows = self._marked(self.spark.table(feed.log), feed.all_references)
+        key = erased.hashed(feed.name, feed.own_key.columns, self.salt)
+        is_erased = rows.selectExpr(f"{key} as own_key", "_is_erased").where("own_key is not null")
+        both = is_erased.groupBy("own_key").agg({"_is_erased": "min"}).toDF("own_key", "all_erased")
+        some = is_erased.where("_is_erased").select("own_key").distinct()
+        return both.where("not all_erased").join(some, "own_key", "left_semi").count()
+
+    def begin(self, *, keeps_files: bool) -> tuple[list[Feed], dict[str, set[str]], bool]:
+        """Write what this erasure is about, unless it is written.
+
+        Gives the feeds with rows of the subject, the files by feed, and whether the files stay.
+        """
+        known = tombstones.rows_of(self.own, self.name)
         wanted = [
             (tombstones.TOMBSTONE, subject, each)
             for subject, hashes in self.hashes.items()
@@ -301,7 +367,10 @@ class _Erasure:
             if files:
                 wanted.append((tombstones.FEED, feed.name, ""))
                 wanted += [(tombstones.FILE, feed.name, file) for file in files]
-        known = tombstones.rows_of(self.own, self.name)
+        if not known:
+            wanted += [(tombstones.LEFT, "", line) for line in self._to_check()]
+        if keeps_files:
+            wanted.append((tombstones.KEEPS_FILES, "", ""))
         self.own.append(
             books.ERASED,
             [
@@ -311,48 +380,53 @@ class _Erasure:
             ],
         )
         all_rows = known | {*wanted}
-        names = {subject for kind, subject, _ in all_rows if kind == tombstones.FEED}
-        files_of: dict[str, set[str]] = {}
+        of_kind: dict[str, list[tuple[str, str]]] = {}
         for kind, subject, value in all_rows:
-            if kind == tombstones.FILE:
-                files_of.setdefault(subject, set()).add(value)
-        return [feed for feed in self.feeds if feed.name in names], files_of
+            of_kind.setdefault(kind, []).append((subject, value))
+        names = {subject for subject, _ in of_kind.get(tombstones.FEED, ())}
+        files_of: dict[str, set[str]] = {}
+        for subject, value in of_kind.get(tombstones.FILE, ()):
+            files_of.setdefault(subject, set()).add(value)
+        self.done.left = sorted(value for _, value in of_kind.get(tombstones.LEFT, ()))
+        feeds = [feed for feed in self.feeds if feed.name in names]
+        return feeds, files_of, tombstones.KEEPS_FILES in of_kind
 
     def _delete_files(self, feed: Feed, wanted: Collection[str], *, keeps_files: bool) -> None:
-        """Delete the landed files with rows of the subject: their other rows are in the log."""
+        """Delete the landed files with rows of the subject: their other rows are in the logs.
+
+        A transaction file has the rows of several feeds.
+        """
         root = storage.landing_folder()
         listed = planning.listed(root, feed, self.own)
         if isinstance(listed, Exception):
             raise listed
         there = [file for file in listed or [] if file.path in wanted]
-        book = ledger.read(self.own, {feed.name: there})
-        is_open = f"{books.is_of(feed)} and superseded_by is null"
-        letters = self.own.read(books.DEAD_LETTER, ("file", "position"), is_open)
-        letters_of_files = self.own.read(
-            books.DEAD_LETTER, ("file",), f"{is_open} and position is null"
-        )
-        mine = {row[3:] for row in self._letters(feed)}
-        others = {
-            row["file"] for row in books.rows(letters) if (row["file"], row["position"]) not in mine
-        }
-        deleted: list[LandedFile] = []
-        unread = {row["file"] for row in books.rows(letters_of_files)}
-        self.done.left += [
-            f"{printable(f'{root.root}/{file.path}')}: it is set aside, so nobody looked for the "
-            "subject in it, and its dead letter may have keys"
-            for file in listed or []
-            if file.path in unread
+        readers = [
+            each
+            for each in self.parsed.feeds
+            if each.name == feed.name
+            or (feed.transactions_path and each.transactions_path == feed.transactions_path)
         ]
+        book = ledger.read(self.own, {each.name: there for each in readers})
+        others = set[str]()
+        for each in readers:
+            is_open = f"{books.is_of(each)} and superseded_by is null"
+            letters = books.rows(self.own.read(books.DEAD_LETTER, ("file", "position"), is_open))
+            mine = {row[3:] for row in self._letters(each)}
+            others |= {row["file"] for row in letters if (row["file"], row["position"]) not in mine}
+        deleted: list[LandedFile] = []
         for file in there:
             name = printable(f"{root.root}/{file.path}")
+            in_transactions = file.path.startswith(f"{feed.transactions_path}/")
+            of_file = readers if in_transactions else [feed]
             if keeps_files:
                 self.done.left.append(name)
-            elif not book.knows(feed, file):
+            elif not all(book.knows(each, file) for each in of_file):
                 self.done.remains.append(f"{name}: it has not landed as it is now: tidemark run")
             elif file.path in others:
                 self.done.remains.append(
                     f"{name}: it has open dead letters of others. Land them (tidemark replay "
-                    f"{feed.name}), or delete the file"
+                    f"{' '.join(each.name for each in of_file)}), or delete the file"
                 )
             else:
                 try:
@@ -360,7 +434,8 @@ class _Erasure:
                     deleted.append(file)
                 except OSError as error:
                     self.done.remains.append(f"{name}: {error}")
-        ledger.write_removed(self.own, feed, deleted, self.name)
+        for each in readers:
+            ledger.write_removed(self.own, each, deleted, self.name)
         self.done.files += ledger.removed_files(self.own, feed, self.name)
 
     def _delete_from_log(self, feed: Feed) -> None:
@@ -534,8 +609,9 @@ class _Erasure:
         self.done.of(relation).version = history[0]["version"]
 
     def _certify(self) -> None:
-        """Write the certificate, and print it. Raises TidemarkError if values remain."""
+        """Write the certificate, and print it."""
         self.done.finished_at = _now()
+        self.done.files = sorted({*self.done.files})
         folder = paths.make_lake() / "erasures"
         folder.mkdir(exist_ok=True)
         file = folder / f"{self.name}.json"
@@ -549,9 +625,6 @@ class _Erasure:
         for line in self.done.left:
             self.say(f"Left for you to check: {line}")
         self.say(f"The certificate is {file}.")
-        if self.done.remains:
-            lines = ["The subject is not erased everywhere:", *self.done.remains]
-            raise TidemarkError("\n".join([*lines, "Then finish with: tidemark erase"]))
 
 
 def _forget_versions(location: str) -> None:
@@ -559,12 +632,14 @@ def _forget_versions(location: str) -> None:
 
     Raises OSError if this process does not reach the files.
     """
-    parts = urlsplit(location)
-    if parts.scheme in ("file", ""):
+    # It is a path as it is, not encoded, so it may have a % or a #.
+    scheme, _, path = location.partition(":")
+    path = path.removeprefix("//")
+    if scheme == "file":
         files: fs.FileSystem = fs.LocalFileSystem()
-        root = unquote(parts.path)
-    elif parts.scheme == "s3a":
-        files, root = s3.client(), f"{parts.netloc}{unquote(parts.path)}"
+        root = path
+    elif scheme == "s3a":
+        files, root = s3.client(), path
     else:
         raise OSError(f"Tidemark cannot delete files in {location}")
     entries = files.get_file_info(fs.FileSelector(f"{root}/_delta_log"))

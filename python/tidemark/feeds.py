@@ -333,6 +333,8 @@ class Reference:
     subject: str
     columns: tuple[Column, ...]
     masks: bool = False
+    # The row's own key, not a column that names someone.
+    is_own: bool = False
 
 
 @dataclass(frozen=True)
@@ -486,7 +488,25 @@ class Feed:
     def own_key(self) -> Reference:
         """The key, as other feeds refer to it: in the order of the columns' names."""
         columns = [column for column in self.columns if column.name in self.key]
-        return Reference(self.name, tuple(sorted(columns, key=lambda column: column.name)))
+        in_order = tuple(sorted(columns, key=lambda column: column.name))
+        return Reference(self.name, in_order, is_own=True)
+
+    @property
+    def own_key_of_masked(self) -> Reference:
+        """The key, as a subject of its own: of the rows that an erasure masks."""
+        name = f"{self.name} (masked)"
+        return Reference(name, self.own_key.columns, masks=True, is_own=True)
+
+    @property
+    def all_references(self) -> list[Reference]:
+        """The references, and the key as a subject, if rows can belong to someone."""
+        found = self.references
+        return [*found, self.own_key, self.own_key_of_masked] if found else []
+
+    @property
+    def has_partial_rows(self) -> bool:
+        """Whether a row of the log may leave out columns that an earlier row has."""
+        return bool(self.ignore_null_updates or self.changed_columns or self.unavailable_value)
 
     @property
     def references(self) -> list[Reference]:

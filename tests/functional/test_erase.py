@@ -34,6 +34,8 @@ TABLES: dict[str, tuple[Any, dict[str, tuple[str, dict[str, str]]]]] = {
             "order_id": ("int", {}),
             "customer_id": ("decimal(12,2)", {"subject": "customer"}),
             "note": ("string", {"personal": "null"}),
+            # Another subject, which is never erased.
+            "shop": ("int", {"subject": "shop"}),
             "seq": ("bigint", {}),
         },
     ),
@@ -56,21 +58,37 @@ TABLES: dict[str, tuple[Any, dict[str, tuple[str, dict[str, str]]]]] = {
             "seq": ("bigint", {}),
         },
     ),
+    "pets": (
+        "pet_id",
+        {
+            "pet_id": ("int", {}),
+            "owner": ("bigint", {"subject": "customer"}),
+            "name": ("string", {}),
+            "seq": ("bigint", {}),
+        },
+    ),
 }
+# One file has the changes of both.
+IN_TRANSACTIONS = ("people", "pets")
 # Customer 42 is erased. Order 7 goes from 42 to 43; the delete of order 9 has only its key.
 FILES = {
     # A load has no column Op.
     "people/LOAD00000001": ["42,Zebulon,0", "45,Old,0"],
-    "people/20240101-100000000": ["I,42,Zebulon,1", "I,43,Bob,1", "I,44,Quentin,1"],
+    "people/20240101-100000000": ["I,42,Zebulon,1", "I,43,Bob,1", "I,44,Quentin,1", "I,46,Ann,1"],
     "people/20240102-100000000": ["U,42,Zebulonia,2", "U,43,Bobby,2", "U,45,New,2"],
     "orders/20240101-100000000": [
-        "I,7,42,for Zebulon,1",
-        "I,8,42,secretnote,1",
-        "I,9,42,secretnote9,1",
-        "I,10,43,plain,1",
-        "I,11,44,for Quentin,1",
+        "I,7,42,for Zebulon,5,1",
+        "I,8,42,secretnote,5,1",
+        "I,9,42,secretnote9,5,1",
+        "I,10,43,plain,5,1",
+        "I,11,44,for Quentin,5,1",
     ],
-    "orders/20240102-100000000": ["U,7,43,for Bob,2", "D,9,,,2", "I,12,43,x,2", "I,42,43,y,2"],
+    "orders/20240102-100000000": [
+        "U,7,43,for Bob,5,2",
+        "D,9,,,5,2",
+        "I,12,43,x,5,2",
+        "I,42,43,y,5,2",
+    ],
     "items/20240101-100000000": [
         "I,7,1,Kate,1",
         "I,8,1,Zebulon forever,1",
@@ -83,15 +101,28 @@ FILES = {
         "I,2,43,555-0143,4,1",
         "I,3,44,555-0144,5,1",
     ],
+    # An erased row that names nobody.
+    "calls/20240102-100000000": ["U,1,,555-0142,9,2"],
+    # The refused pet is of 43.
+    "tx/CDC_TXN-20240102120000000": [
+        "U,people,gdpr,42,Zebulonius,3",
+        "I,pets,gdpr,x1,43,Rex,1",
+        "I,pets,gdpr,2,44,Tom,1",
+    ],
     # Refused: 42's and 43's.
-    "orders/20240103-100000000": ["I,x13,42,Zebulon's thirteenth,3"],
-    "orders/20240104-100000000": ["I,x14,43,Bob's fourteenth,3"],
+    "orders/20240103-100000000": ["I,x13,42,Zebulon's thirteenth,5,3"],
+    "orders/20240104-100000000": ["I,x14,43,Bob's fourteenth,5,3"],
 }
 LATE = {
     "people/20240105-100000000": ["U,42,Zebulon late,9", "U,43,Bobby,9"],
-    "orders/20240105-100000000": ["U,8,42,secretnote late,9", "D,9,,,9", "I,y15,42,Zebulon bad,9"],
+    "orders/20240105-100000000": [
+        "I,8,43,the key again,5,10",
+        "U,8,42,secretnote late,5,9",
+        "D,9,,,5,9",
+        "I,y15,42,Zebulon bad,5,9",
+    ],
     "items/20240105-100000000": ["U,8,1,Zebulon late,9", "I,10,2,Bob too,9"],
-    "calls/20240105-100000000": ["I,4,42,555-0142,9,9"],
+    "calls/20240105-100000000": ["I,4,42,555-0142,9,9", "U,1,,555-0142,8,8"],
 }
 SECRET = re.compile("zebulon|secretnote|555-0142", re.IGNORECASE)
 CURRENT = ("cur_gdpr__people", "cur_gdpr__orders", "cur_gdpr__items", "cur_gdpr__calls")
@@ -107,7 +138,8 @@ def land(project: Project, files: dict[str, list[str]]) -> None:
         table = path.partition("/")[0]
         if table == "calls":
             names = ["Op", *TABLES[table][1]]
-            rows = [dict(zip(names, line.split(","), strict=True)) for line in lines]
+            values = [[value or None for value in line.split(",")] for line in lines]
+            rows = [dict(zip(names, each, strict=True)) for each in values]
             file = project.land(f"gdpr/{path}.parquet", b"")
             pq.write_table(pa.Table.from_pylist(rows), file)
         elif table == "items":
@@ -157,7 +189,9 @@ def gdpr(module_project: Callable[[], Project]) -> Project:
     project = module_project()
     for table, (key, columns) in TABLES.items():
         types = {name: data_type for name, (data_type, _) in columns.items()}
-        project.add(f"gdpr.{table}", types, key, sequence="seq")
+        more: dict[str, Any] = {"transactions_path": "gdpr/tx"} if table in IN_TRANSACTIONS else {}
+        more |= {"ignore_null_updates": True} if table == "orders" else {}
+        project.add(f"gdpr.{table}", types, key, sequence="seq", **more)
     for file in project.folder.glob("models/staging/gdpr/*.yml"):
         declared = yaml.safe_load(file.read_text())
         for table in declared.get("sources", [{}])[0].get("tables", []):
@@ -165,7 +199,7 @@ def gdpr(module_project: Callable[[], Project]) -> Project:
                 tags = TABLES[table["name"]][1][column["name"]][1]
                 column["config"] = {"meta": tags}
         file.write_text(yaml.safe_dump(declared, sort_keys=False))
-    for table in ("people", "items", "calls"):
+    for table in ("people", "items", "calls", "pets"):
         (project.folder / f"models/history/gdpr/hist_gdpr__{table}.sql").unlink()
         for file in project.folder.glob(f"models/history/gdpr/*{table}*.yml"):
             file.unlink()
@@ -184,7 +218,8 @@ def gdpr(module_project: Callable[[], Project]) -> Project:
         "unique_key='order_id', strategy='check', check_cols=['note']) }} "
         "select order_id, customer_id, note from {{ ref('cur_gdpr__orders') }}{% endsnapshot %}",
     )
-    for days in (("LOAD", "0101"), ("0102", "0103", "0104")):
+    project.land("gdpr/calls/notes.txt", "what someone wrote")
+    for days in (("LOAD", "0101"), ("0102", "0103", "0104", "CDC_")):
         land(
             project,
             {
@@ -218,10 +253,12 @@ def test_nothing_changes_before_someone_means_it(
     assert tidemark(gdpr, "erase", "customer", "--key", "42", "--dry-run") == 0
     told = capfd.readouterr().out
     lines = {line.split()[0]: line.split()[1:] for line in told.splitlines() if "gdpr." in line}
-    assert lines["gdpr.people"] == ["3", "0", "0"]
+    assert lines["gdpr.people"] == ["4", "0", "0"]
     assert lines["gdpr.orders"] == ["4", "0", "1"]
     assert lines["gdpr.items"] == ["2", "0", "0"]
-    assert lines["gdpr.calls"] == ["0", "1", "0"]
+    assert lines["gdpr.calls"] == ["0", "2", "0"]
+    assert "1 key of gdpr.orders, which belonged to the subject and to someone else" in told
+    assert "gdpr/calls/notes.txt: it is set aside" in told
     assert "snap_gdpr__orders" in told and "20240103-100000000.csv" in told
     assert {table: gdpr.commits(f"log_gdpr.{table}") for table in TABLES} == before
     assert found(gdpr)
@@ -246,6 +283,13 @@ def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
     assert found(gdpr)
     assert tidemark(gdpr, "status", "--check") == 1
     assert "was interrupted" in capfd.readouterr().err
+    # Of a person of the transaction file, a record of another was refused.
+    assert tidemark(gdpr, "erase", "customer", "--key", "46") == 1
+    in_transactions = gdpr.landing / "gdpr/tx/CDC_TXN-20240102120000000.csv"
+    error = capfd.readouterr().err
+    assert f"{in_transactions}: it has open dead letters of others" in error
+    in_transactions.unlink()
+    assert (46, "Ann") not in [row[:2] for row in tables(gdpr, CURRENT[0])[CURRENT[0]]]
     assert tidemark(gdpr, "erase") == 0
     told = capfd.readouterr().out
 
@@ -273,13 +317,15 @@ def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
     assert {customer for _, customer in snapshot} == {43, 44}
     names = gdpr.rows("marts.order_names", ["order_id", "name"], "1")
     assert names == [(7, "Bobby"), (10, "Bobby"), (11, "Quentin"), (12, "Bobby"), (42, "Bobby")]
-    (certificate,) = (paths.lake_dir() / "erasures").iterdir()
+    certificate, of_other = sorted((paths.lake_dir() / "erasures").iterdir())
+    assert not json.loads(of_other.read_text())["remains"]
     assert str(certificate) in told
     stated = json.loads(certificate.read_text())
     assert [each["deleted"] for each in stated["tables"] if each["table"] == "log_gdpr.orders"] == [
         4
     ]
-    assert not stated["remains"] and len(stated["files"]) == 8
+    assert not stated["remains"] and len(stated["files"]) == 9
+    assert any("1 key of gdpr.orders" in line for line in stated["left"])
 
     # Nothing is due, and the log has what the ledger says.
     assert tidemark(gdpr, "run") == 0
@@ -293,6 +339,9 @@ def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
     assert tidemark(gdpr, "run") == 0
     assert "gdpr.orders: 3 records of erased subjects did not land" in capfd.readouterr().out
     now = tables(gdpr, *expected)
+    again = [row for row in now["cur_gdpr__orders"] if row[:3] == (8, 43, "the key again")]
+    assert len(again) == 1
+    now["cur_gdpr__orders"].remove(again[0])
     assert now["cur_gdpr__orders"] == kept["cur_gdpr__orders"]
     assert [row[:2] for row in now["cur_gdpr__people"]] == expected["cur_gdpr__people"]
     assert [row[:3] for row in now["cur_gdpr__items"]] == [
@@ -300,6 +349,7 @@ def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
         (10, 2, "Bob too"),
         (11, 1, "Quentin forever"),
     ]
-    assert [row[:4] for row in now["cur_gdpr__calls"]][-1] == (4, None, None, 9)
+    calls = [row[:4] for row in now["cur_gdpr__calls"]]
+    assert calls[-1] == (4, None, None, 9) and calls[0] == (1, None, None, 8)
     in_landing = {file for file in found(gdpr) if str(gdpr.landing) not in file}
     assert in_landing == set()

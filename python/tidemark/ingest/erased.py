@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # What a load says of the records that it leaves out.
 SKIPPED = "erased"
 # A key may be a word of a refused record, or what separators enclose.
-_BETWEEN_WORDS, _BETWEEN_FIELDS = r"[^\p{L}\p{N}_.@+-]+", r'[",;|\t{}\[\]:]+'
+_BETWEEN = (r"[^\p{L}\p{N}_.@+-]+", r'[",;|\t{}\[\]:]+', r'[",;|\t{}\[\]]+')
 
 
 def concerns(load: "Load") -> bool:
@@ -45,8 +45,7 @@ def left_out(load: "Load", events: DataFrame) -> DataFrame:
 
 
 def _concerned(feed: Feed, erased: Collection[str]) -> list[Reference]:
-    own_key = [feed.own_key] if feed.references else []
-    return [each for each in (*feed.references, *own_key) if each.subject in erased]
+    return [each for each in feed.all_references if each.subject in erased]
 
 
 def masked_columns(feed: Feed) -> list[str]:
@@ -67,14 +66,16 @@ def mark(
     *,
     are_texts: bool = True,
 ) -> DataFrame:
-    """The rows with `_is_erased`, `_is_masked`, and `_is_others`: they name another subject.
+    """The rows with `_is_erased`, `_is_masked`, and whom they name.
 
-    `hashes` has the columns `subject` and `value`. With `are_texts` the rows are those of a change
-    log, else those of a table, with its types.
+    `hashes` has the columns `subject` and `value`, and `references` are those to its subjects. With
+    `are_texts` the rows are those of a change log, else those of a table, with its types.
+    `_erased_of`, `_masked_of` and `_others_of` are arrays of subjects: of references to an erased
+    key, and to a key that is not. A row's own key counts only if the row names nobody who is not
+    erased: a source may give the key of a deleted row to a new one.
     """
-    erased: list[str] = []
-    masked: list[str] = []
-    others: list[str] = []
+    named: dict[str, list[str]] = {"_erased_of": [], "_masked_of": [], "_others_of": []}
+    of_own_key: dict[bool, list[str]] = {False: [], True: []}
     for number, reference in enumerate(references):
         key, found = f"_key_{number}", f"_found_{number}"
         columns = reference.columns if are_texts else as_in(rows, reference.columns)
@@ -84,10 +85,29 @@ def mark(
         rows = rows.withColumn(key, F.expr(key_sql)).join(
             of_subject, F.expr(f"{key} = {found}"), "left"
         )
-        (masked if reference.masks else erased).append(f"{found} is not null")
-        others.append(f"({key} is not null and {found} is null)")
-    conditions = {"_is_erased": erased, "_is_masked": masked, "_is_others": others}
-    return rows.withColumns({name: F.expr(_any(each)) for name, each in conditions.items()})
+        if reference.is_own:
+            of_own_key[reference.masks].append(f"{found} is not null")
+        else:
+            subject = session.literal(reference.subject)
+            of = "_masked_of" if reference.masks else "_erased_of"
+            named[of].append(f"if({found} is not null, {subject}, null)")
+            is_other = f"{key} is not null and {found} is null"
+            named["_others_of"].append(f"if({is_other}, {subject}, null)")
+    rows = rows.withColumns(
+        {
+            name: F.expr(f"array_compact(array({', '.join(['cast(null as string)', *each])}))")
+            for name, each in named.items()
+        }
+    )
+    return rows.withColumns(
+        {
+            name: F.expr(f"size({of}) > 0 or (size(_others_of) = 0 and {_any(of_own_key[masks])})")
+            for name, of, masks in (
+                ("_is_erased", "_erased_of", False),
+                ("_is_masked", "_masked_of", True),
+            )
+        }
+    )
 
 
 def as_in(table: DataFrame, columns: Sequence[Column]) -> list[Column]:
@@ -96,14 +116,20 @@ def as_in(table: DataFrame, columns: Sequence[Column]) -> list[Column]:
     return [Column(each.name, types[each.name.lower()]) for each in columns]
 
 
-def of_nobody_else(marked: DataFrame, key: str) -> set[str]:
-    """The hashes of the keys whose rows belong to an erased subject, and never to another."""
+def of_nobody_else(marked: DataFrame, key: str, named: str) -> set[str]:
+    """The hashes of the keys whose rows belong to an erased subject, and never to another like it.
+
+    `named` is the column with the erased subjects: `_erased_of` or `_masked_of`.
+    """
     found = (
         marked.withColumn("_key", F.expr(key))
         .where("_key is not null")
         .groupBy("_key")
-        .agg(F.expr("bool_or(_is_erased) as erased"), F.expr("bool_or(_is_others) as others"))
-        .where("erased and not others")
+        .agg(
+            F.flatten(F.collect_set(named)).alias("erased"),
+            F.flatten(F.collect_set("_others_of")).alias("others"),
+        )
+        .where("size(array_except(erased, others)) > 0")
     )
     return {row["_key"] for row in found.select("_key").collect()}
 
@@ -120,9 +146,10 @@ def letters(
     A refused record may not be readable, so any word counts: better one letter too many.
     """
     text = F.concat_ws(" ", "raw", "value")
-    fields = F.transform(F.split(text, _BETWEEN_FIELDS), F.trim)
-    words = F.array_union(F.split(text, _BETWEEN_WORDS), fields)
-    dead = dead.select(*identity, F.explode(words).alias("word"))
+    # Not `F.trim` itself, which would take the element's number as what to trim.
+    words = [F.transform(F.split(text, each), lambda word: F.trim(word)) for each in _BETWEEN]
+    distinct = F.array_distinct(F.concat(*words))
+    dead = dead.select(*identity, F.explode(distinct).alias("word"))
     found = dead.where("false").select(*identity)
     for reference in references:
         if len(reference.columns) == 1:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The kinds of rows in `tidemark.erased`: the hash of a key; a feed and a landed file with rows of
-# the subject; the end of an erasure.
+# the subject; that landed files stay; what people must look at; the end of an erasure.
 TOMBSTONE, FEED, FILE, FINISHED = "tombstone", "feed", "file", "finished"
+KEEPS_FILES, LEFT = "keeps_files", "left"
 IS_TOMBSTONE = f"kind = '{TOMBSTONE}'"
 _SALT = "tidemark.salt"
 
@@ -59,6 +60,13 @@ def hashes_of(own: Books, erasure: str) -> dict[str, set[str]]:
         if kind == TOMBSTONE:
             hashes.setdefault(subject, set()).add(value)
     return hashes
+
+
+def values_of(own: Books, subject: str) -> set[str]:
+    """The hashes of the erased keys of a subject."""
+    where = f"{IS_TOMBSTONE} and subject = '{subject}'"
+    found = own.read(books.ERASED, ("value",), where) if own.exists(books.ERASED) else ()
+    return {row["value"] for row in books.rows(found)}
 
 
 def subjects(own: Books) -> frozenset[str]:
