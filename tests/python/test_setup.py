@@ -99,6 +99,10 @@ def archive(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return class_archive.file(jars.session_locks())
 
 
+def test_set_up_has_archived_the_classes_of_spark() -> None:
+    assert class_archive.file(jars.session_locks()).exists()
+
+
 def test_an_archive_is_of_these_jars_and_this_java(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

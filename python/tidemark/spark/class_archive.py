@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from tidemark import paths
 from tidemark.spark import jars, java
@@ -65,7 +66,6 @@ def make(locks: Iterable[Path]) -> None:
                 "TIDEMARK_LANDING": "s3a://none" if on_s3 else f"{scratch}/landing",
                 "SPARK_SUBMIT_OPTS": f'"-XX:ArchiveClassesAtExit={made}"',
             }
-            # Java inherits the pipes, so this waits until Java has ended.
             done = subprocess.run(
                 [sys.executable, "-m", "tidemark.spark.class_archive"],
                 env=environment,
@@ -134,6 +134,17 @@ def _train() -> None:
         "select distinct id, md5(concat(name, at)) from training.t order by id",
     ):
         spark.sql(statement).collect()
+    _end_java()
+
+
+def _end_java() -> None:
+    """End Java, and wait until it has written the archive, which it does last."""
+    from pyspark import SparkContext
+
+    # PySpark starts Java with a pipe as its input, and Java ends when the input does.
+    java: Any = SparkContext._gateway
+    java.proc.stdin.close()
+    java.proc.wait(_SECONDS)
 
 
 if __name__ == "__main__":
