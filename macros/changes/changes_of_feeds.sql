@@ -153,6 +153,7 @@
         'ordered_like': ordered[0],
         'fields': fields,
         'has_generations': feeds | selectattr('has_generations') | list | length > 0,
+        'logs': feeds | map(attribute='logs', default=[]) | sum(start=[]),
     }) -%}
 {%- endmacro -%}
 

@@ -17,8 +17,8 @@
                     of the key is known (current tables only)
 
     The view is computed once and kept in Spark's cache, because the build joins with it
-    several times. `release_new_keys` removes it after the build. Most builds have no such
-    keys and need no view: creating, caching and removing it takes a second.
+    several times. `release_new_keys` removes it after the build. Most builds have no late
+    change and need no view.
 
     The watermark is read from the table itself, so a restored or cloned table continues from
     its own content. It may lag behind, since a load that changed nothing leaves no trace.
@@ -30,7 +30,7 @@
         {%- set scope = {'kind': 'everything', 'watermark': 0, 'truncates': true} -%}
         {#- In a unit test the changes are given rows, not a relation. -#}
         {%- if execute and '__dbt__cte__' not in changes | string and tidemark._are_built(changes, feed) -%}
-            {%- set known = run_query(tidemark._first_changes(changes, feed)).rows[0] -%}
+            {%- set known = tidemark._of_changes(tidemark._first_changes(changes, feed), feed) -%}
             {%- do tidemark._require_known_reloads(changes, feed, known['unknown_reloads']) -%}
             {%- do scope.update({
                 'truncates': known['truncates'] | int > 0,
@@ -40,18 +40,24 @@
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set known = run_query(tidemark._applied(feed, table)).rows -%}
+    {#- Delta's log may tell it without a query. Not for each feed of a table of several. -#}
+    {%- set newest = adapter.newest_rows(table) if adapter.newest_rows is defined and not feed.source_column else none -%}
+    {%- set known = [newest] if newest else run_query(tidemark._applied(feed, table)).rows -%}
     {%- set watermark = tidemark._watermark(feed, known) -%}
     {%- do tidemark.use_deletion_vectors(table, known | sum(attribute='row_count') | int) -%}
 
-    {%- set new = run_query(tidemark._new_changes(changes, feed, table, watermark, is_current)).rows[0] -%}
+    {#- In epochs, sequences start again, so bounds would make keys late that are not. -#}
+    {%- set bounds = newest if newest and newest.known_until and newest.known_at and not feed.epochs else none -%}
+    {%- set query = tidemark._new_changes(changes, feed, table, watermark, bounds) -%}
+    {%- set new = tidemark._of_changes(query, feed) if bounds else run_query(query).rows[0] -%}
     {%- do tidemark._require_known_reloads(changes, feed, new['unknown_reloads']) -%}
+    {%- set late = new['late'] if is_current is none else new['late_or_not_later'] -%}
     {%- set scope = {
         'kind': 'everything',
         'watermark': watermark,
         'truncates': (new['truncates'] or 0) | int > 0,
     } -%}
-    {%- set in_order = can_go_on and new['late'] | int == 0 -%}
+    {%- set in_order = can_go_on and late | int == 0 -%}
 
     {%- if (new['new_truncates'] or 0) | int > 0 -%}
         {#- A reload moves even known changes in the order. -#}
@@ -70,10 +76,15 @@
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set judged = tidemark._judged_keys(changes, feed, table, scope, is_current, can_go_on) -%}
+    {%- set keys = table.identifier ~ '__new_keys' -%}
+    {%- do run_query('uncache table if exists ' ~ keys) -%}
+    {%- do run_query(
+        'create or replace temporary view ' ~ keys ~ ' as '
+        ~ tidemark._judged_keys(changes, feed, table, scope, is_current, can_go_on)
+    ) -%}
+    {%- do run_query('cache lazy table ' ~ keys) -%}
     {%- set found = run_query(
-        'select count_if(is_late) as late_keys, count_if(is_settled) as settled_keys '
-        ~ 'from (' ~ judged ~ ')'
+        'select count_if(is_late) as late_keys, count_if(is_settled) as settled_keys from ' ~ keys
     ).rows[0] -%}
     {%- set has_late_keys = found['late_keys'] | int > 0 -%}
     {%- set has_settled_keys = found['settled_keys'] | int > 0 -%}
@@ -83,10 +94,6 @@
         'truncates': scope.truncates and has_late_keys,
     }) -%}
     {%- if has_late_keys or has_settled_keys -%}
-        {%- set keys = table.identifier ~ '__new_keys' -%}
-        {%- do run_query('uncache table if exists ' ~ keys) -%}
-        {%- do run_query('create or replace temporary view ' ~ keys ~ ' as ' ~ judged) -%}
-        {%- do run_query('cache lazy table ' ~ keys) -%}
         {%- do scope.update(
             {'new_keys': keys, 'late_keys': has_late_keys, 'settled_keys': has_settled_keys}
         ) -%}
@@ -102,6 +109,16 @@
         {%- do return(false) -%}
     {%- endfor -%}
     {%- do return(true) -%}
+{%- endmacro -%}
+
+
+{#-
+    The row of a query of the changes alone. The models of a feed ask the same, so only the first of
+    them runs the query.
+-#}
+{%- macro _of_changes(sql, feed) -%}
+    {%- if adapter.ask_once is defined -%}{%- do return(adapter.ask_once(sql, feed.logs or []).rows[0]) -%}{%- endif -%}
+    {%- do return(run_query(sql).rows[0]) -%}
 {%- endmacro -%}
 
 
@@ -168,11 +185,15 @@
 {#
     The number of changes in the newer loads, and how many of them are not newer than the newest known
     change of any key. If there are none, no key has a late change, and the build need not check key by
-    key. In a history, a change with the time of a known change is also late: of two changes with the
-    same time, only the last is a version. If there are newer loads, also the numbers of all truncates
-    and of the new ones. With a source column, each feed is compared only with itself.
+    key. In a history, a change with the time of a known change is also late (`late_or_not_later`): of
+    two changes with the same time, only the last is a version. If there are newer loads, also the
+    numbers of all truncates and of the new ones. With a source column, each feed is compared only with
+    itself.
+
+    `bounds` are those of the table's rows, if Delta's log has them, so that the table is not read. A
+    bound that is higher than the rows only makes a build check key by key.
 #}
-{%- macro _new_changes(changes, feed, table, watermark, is_current) -%}
+{%- macro _new_changes(changes, feed, table, watermark, bounds) -%}
     {%- set source = feed.source_column -%}
     {%- set of_source = source ~ ',' if source else '' -%}
     with
@@ -180,13 +201,14 @@
     known_rows as (
 
         select {{ of_source }}
-            max(struct(_order.phase, _order.sequence)) as known_until,
-            max(_changed_at) as known_at,
+            {{ bounds.known_until if bounds else 'max(struct(_order.phase, _order.sequence))' }} as known_until,
+            {{ bounds.known_at if bounds else 'max(_changed_at)' }} as known_at,
             0 as truncates,
             0 as new_truncates,
             0 as unknown_reloads
-
+        {% if not bounds %}
         from {{ table }}
+        {% endif %}
         {% if source %}
         group by {{ source }}
         {% endif %}
@@ -231,12 +253,11 @@
 
     select
         count_if(_op <> 'T') as of_keys,
+        count_if(struct(_order.phase, _order.sequence) <= known_until) as late,
         count_if(
             struct(_order.phase, _order.sequence) <= known_until
-            {%- if is_current %}
             or _changed_at <= known_at
-            {%- endif %}
-        ) as late,
+        ) as late_or_not_later,
         max(truncates) as truncates,
         max(new_truncates) as new_truncates,
         max(unknown_reloads) as unknown_reloads

@@ -8,7 +8,7 @@
 
     {%- if not execute -%}
         {%- do return({
-            'name': '', 'key': [], 'sequence': [], 'is_placed': false, 'epochs': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false, 'table': {},
+            'name': '', 'key': [], 'sequence': [], 'is_placed': false, 'epochs': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false, 'table': {}, 'logs': [],
         }) -%}
     {%- endif -%}
 
@@ -43,7 +43,10 @@
         ) -%}
     {%- endif -%}
 
-    {%- set in_log = tidemark._columns_of_log(source_table) -%}
+    {%- set log = load_relation(api.Relation.create(
+        schema=source_table.schema, identifier=source_table.identifier
+    )) -%}
+    {%- set in_log = tidemark._columns_of_log(source_table, log) -%}
     {%- set key = tidemark._spelled(settings.key, in_log) -%}
     {%- set sequence = tidemark._spelled(settings.get('sequence'), {}) -%}
     {#- Debezium's default: the position in the source's log, or in Kafka, which landing records. -#}
@@ -92,6 +95,7 @@
         'partial': tidemark._partial_rows(settings, columns, key + sequence, in_log),
         'has_generations': settings.format == 'dms' and sequence | length > 0,
         'table': tidemark._table_settings(settings),
+        'logs': [log] if log else [],
     }) -%}
 
 {%- endmacro -%}
@@ -178,10 +182,7 @@
     its type into the column's comment. Or it was declared in the past, and a property of the log has
     its last type.
 #}
-{%- macro _columns_of_log(source_table) -%}
-    {%- set log = load_relation(api.Relation.create(
-        schema=source_table.schema, identifier=source_table.identifier
-    )) -%}
+{%- macro _columns_of_log(source_table, log) -%}
     {%- set found = {} -%}
     {%- set mark = 'Found in a file, not declared; data_type ' -%}
     {%- for column in (run_query('describe table ' ~ log).rows if log else [])

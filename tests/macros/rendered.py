@@ -50,7 +50,7 @@ class Macros:
     `answers` are the row, or the rows, of one query after the other; `asked` are the queries.
     The model reads all `nodes`. `columns` are those of the tables, each a name, with a type if it
     is not `string`. Without `has_relations` nothing was built yet. `merge_of` is the package whose
-    merge dbt would take.
+    merge dbt would take. `newest` is what Delta's log tells of the table.
     """
 
     is_incremental: bool = False
@@ -61,6 +61,7 @@ class Macros:
     nodes: Mapping[str, Any] = field(default_factory=dict)
     has_relations: bool = True
     merge_of: str = "tidemark"
+    newest: Mapping[str, Any] | None = None
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -97,6 +98,7 @@ class Macros:
             "adapter": SimpleNamespace(
                 get_columns_in_relation=lambda _: columns,
                 landing_failure=lambda _: "",
+                newest_rows=lambda _: self.newest,
                 dispatch=lambda *_: merge,
             ),
             "project_name": "own",

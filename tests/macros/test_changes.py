@@ -17,13 +17,27 @@ FEED: dict[str, Any] = {
     "has_generations": False,
 }
 KNOWN = {"applied": 7, "row_count": 3}
-NEW = {"of_keys": 4, "late": 0, "truncates": 0, "new_truncates": 0, "unknown_reloads": 0}
+NEW = {
+    **{"of_keys": 4, "late": 0, "late_or_not_later": 0},
+    **{"truncates": 0, "new_truncates": 0, "unknown_reloads": 0},
+}
+BOUNDS = {
+    "applied": 7,
+    "row_count": 3,
+    "known_until": "named_struct('phase', cast(1 as integer), 'sequence', cast(9 as long))",
+    "known_at": "timestamp'2024-01-01 00:00:00'",
+}
 
 
-def scope(*answers: dict[str, Any], **options: Any) -> tuple[dict[str, Any], list[str]]:
+def scope(
+    *answers: dict[str, Any],
+    newest: dict[str, Any] | None = None,
+    feed: dict[str, Any] = FEED,
+    **options: Any,
+) -> tuple[dict[str, Any], list[str]]:
     """The scope of a later build, and what was asked to know it."""
-    macros = Macros(is_incremental=True, answers=answers)
-    found = macros.scope_of_changes("the_changes", FEED, Relation("a.the_table"), **options)
+    macros = Macros(is_incremental=True, answers=answers, newest=newest)
+    found = macros.scope_of_changes("the_changes", feed, Relation("a.the_table"), **options)
     return found, macros.asked
 
 
@@ -72,20 +86,44 @@ def test_a_change_out_of_order_may_be_of_a_key_that_is_in_order() -> None:
     found, asked = scope(KNOWN, {**NEW, "late": 1}, {"late_keys": 0, "settled_keys": 0})
     assert (found["kind"], found["goes_on"]) == ("newer", True)
     assert "new_keys" not in found
-    assert len(asked) == 3
+    assert len([sql for sql in asked if sql.startswith(("select", "with"))]) == 3
+
+
+def test_what_the_log_of_delta_tells_is_not_asked() -> None:
+    found, asked = scope(NEW, newest=BOUNDS)
+    assert (found["kind"], found["goes_on"], found["watermark"]) == ("newer", True, 7)
+    assert len(asked) == 1
+    assert f"{BOUNDS['known_until']} as known_until" in asked[0]
+    assert "a.the_table" not in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("newest", "epochs"), [({**BOUNDS, "known_until": None}, []), (BOUNDS, ["2024-01-01"])]
+)
+def test_a_bound_that_nobody_knows_is_asked(newest: dict[str, Any], epochs: list[str]) -> None:
+    found, asked = scope(NEW, newest=newest, feed={**FEED, "epochs": epochs})
+    assert (found["kind"], found["watermark"], len(asked)) == ("newer", 7, 1)
+    assert "from a.the_table" in asked[0]
+
+
+@pytest.mark.parametrize(("is_current", "is_late"), [(None, False), ("is_current", True)])
+def test_times_must_move_forward_only_in_a_history(is_current: str | None, is_late: bool) -> None:
+    late = {"late_keys": 1, "settled_keys": 0}
+    found, _ = scope(KNOWN, {**NEW, "late_or_not_later": 1}, late, is_current=is_current)
+    assert found.get("late_keys", False) is is_late
 
 
 def test_late_keys_are_a_view_that_is_kept_during_the_build() -> None:
     found, asked = scope(KNOWN, {**NEW, "late": 1}, {"late_keys": 1, "settled_keys": 0})
     assert (found["late_keys"], found["settled_keys"]) == (True, False)
     assert found["new_keys"] == "the_table__new_keys"
-    assert [sql.split(" ")[0] for sql in asked[3:]] == ["uncache", "create", "cache"]
+    assert [sql.split(" ")[0] for sql in asked[3:]] == ["create", "cache", "select"]
 
 
 def test_what_cannot_go_on_derives_all_new_keys() -> None:
     found, asked = scope(KNOWN, NEW, {"late_keys": 4, "settled_keys": 0}, can_go_on=False)
     assert (found["late_keys"], found["goes_on"]) == (True, False)
-    assert "true as is_late" in asked[2]
+    assert "true as is_late" in asked[3]
 
 
 @pytest.mark.parametrize(("late", "kind"), [(0, "newer"), (1, "everything")])

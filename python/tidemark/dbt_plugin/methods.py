@@ -1,4 +1,4 @@
-"""Additional adapter methods, for the macros in `macros/landing` and `feed`."""
+"""Additional adapter methods, for macros. Those that look at tables are in `facts.py`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
 
 from tidemark import targets
-from tidemark.dbt_plugin import hook
+from tidemark.dbt_plugin import facts, hook
 from tidemark.errors import TidemarkError
 from tidemark.spark import session
 
@@ -45,11 +45,16 @@ def _give_back_lake(
     return {"lines": lines, "failure": failure}
 
 
+_METHODS = {
+    "land_new_files": _land_new_files,
+    "landing_failure": _landing_failure,
+    "give_back_lake": _give_back_lake,
+    **facts.METHODS,
+}
+
+
 def install() -> None:
     """Add the methods."""
-    SparkAdapter.land_new_files = available(_land_new_files)
-    SparkAdapter.landing_failure = available(_landing_failure)
-    SparkAdapter.give_back_lake = available(_give_back_lake)
-    SparkAdapter._available_ = SparkAdapter._available_ | {
-        *("land_new_files", "landing_failure", "give_back_lake")
-    }
+    for name, method in _METHODS.items():
+        setattr(SparkAdapter, name, available(method))
+    SparkAdapter._available_ = SparkAdapter._available_ | _METHODS.keys()

@@ -1,0 +1,171 @@
+"""What a build can know of a table without a query of Spark.
+
+A query costs Spark a second when it starts, and some tenths of one later. Delta's log has the
+highest values of each file's columns, and delta-rs reads them in milliseconds.
+"""
+
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from dbt.adapters.spark.impl import SparkAdapter
+
+from tidemark.ingest import books
+from tidemark.spark import session
+
+# Types whose highest value in Delta's log is not below that of the rows: decimals and floating
+# point numbers may lose digits there.
+_WHOLE = ("byte", "short", "integer", "long")
+_ORDER = "_order"
+# Delta cuts times to milliseconds.
+_CUT = timedelta(milliseconds=1)
+
+_one_at_a_time = threading.Lock()
+
+
+def newest_rows(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
+    """New on SparkAdapter, for the macro `scope_of_changes`: bounds of a table's rows.
+
+    `applied` is the newest load, `row_count` the number of rows, with those that deletion vectors
+    have deleted. `known_until` (phase and sequence) and `known_at` are SQL literals that are not
+    below those of any row, or None if Delta's log does not tell. None if it tells nothing.
+    """
+    table = _opened(self, relation)
+    files = _files(table)
+    if files is None or not files.num_rows:
+        return None
+    is_told, applied = _highest(files, "_load_id")
+    if not is_told or applied is None:
+        return None
+    types = {field.name: field.type for field in table.schema().fields}
+    return {
+        "applied": applied,
+        "row_count": pc.sum(files["num_records"]).as_py(),
+        "known_until": _literal(files, _ORDER, types.get(_ORDER), only=("phase", "sequence")),
+        "known_at": _literal(files, "_changed_at", types.get("_changed_at")),
+    }
+
+
+def may_begin_reload(self: SparkAdapter, log: Any) -> bool:
+    """New on SparkAdapter, for the macro `log_has_reloads`: whether a query must look.
+
+    A reload begins with a truncate at position 0, among the log's deletes.
+    """
+    files = _files(_opened(self, log))
+    if files is None or "partition._is_delete" not in files.column_names:
+        return True
+    deletes = files.filter(pc.field("partition._is_delete"))
+    if not deletes.num_rows:
+        return False
+    name = "min._position"
+    is_known = name in deletes.column_names and not deletes[name].null_count
+    return not is_known or pc.min(deletes[name]).as_py() <= 0
+
+
+def ask_once(self: SparkAdapter, sql: str, logs: Sequence[Any]) -> Any:
+    """New on SparkAdapter, for queries of changes that several models need.
+
+    The first model runs the query, the others wait for its result. With logs that this process
+    cannot see, or that have grown since, each model asks by itself.
+    """
+    tables = [_opened(self, log) for log in logs]
+    if not logs or None in tables:
+        return self.execute(sql, fetch=True)[1]
+    question = (sql, *((table.metadata().id, table.version()) for table in tables))
+    with _one_at_a_time:
+        known: dict[Any, Future[Any]] = self.__dict__.setdefault("_tidemark_answers", {})
+        is_mine = question not in known
+        answer = known.setdefault(question, Future())
+    if is_mine:
+        _answer(answer, lambda: self.execute(sql, fetch=True)[1])
+    return answer.result()
+
+
+def _answer(answer: "Future[Any]", ask: Callable[[], Any]) -> None:
+    try:
+        answer.set_result(ask())
+    except BaseException as error:
+        answer.set_exception(error)
+
+
+def _opened(self: SparkAdapter, relation: Any) -> Any:
+    """A table of this lake, or None. The catalog must have it where this lake's tables are."""
+    found = self.get_relation(None, relation.schema, relation.identifier)
+    told = re.search(r"^Location: (.+?)/?$", getattr(found, "information", "") or "", re.MULTILINE)
+    name = f"{relation.schema}.{relation.identifier}"
+    if not told or _plain(told[1]) != _plain(books.place(name)):
+        return None
+    try:
+        return books.opened(name)
+    except Exception:  # a table that delta-rs cannot open is Spark's to read
+        return None
+
+
+def _plain(place: str) -> str:
+    return re.sub(r"^file:/*", "/", place.strip())
+
+
+def _files(table: Any) -> pa.Table | None:
+    try:
+        return None if table is None else pa.table(table.get_add_actions(flatten=True))
+    except Exception:  # as above
+        return None
+
+
+def _highest(files: pa.Table, column: str) -> tuple[bool, Any]:
+    """Whether all files tell the highest value of a column, and that value: None if all are NULL."""
+    names = (f"max.{column}", f"null_count.{column}", "num_records")
+    if any(name not in files.column_names for name in names):
+        return False, None
+    highest, nulls, rows = (files[name] for name in names)
+    has_values = pc.fill_null(pc.less(nulls, rows), True)
+    is_silent = pc.or_(pc.is_null(rows), pc.and_(pc.is_null(highest), has_values))
+    return (False, None) if pc.any(is_silent).as_py() else (True, pc.max(highest).as_py())
+
+
+def _literal(
+    files: pa.Table, column: str, data_type: Any, only: Sequence[str] = ()
+) -> str | None:
+    """An SQL literal that is not below any value of the column, or None if there is none.
+
+    For a struct with the highest value of each field: no value is above it, but none may have it.
+    """
+    fields = getattr(data_type, "fields", None)
+    if fields is not None:
+        parts = []
+        for field in fields:
+            if not only or field.name in only:
+                part = _literal(files, f"{column}.{field.name}", field.type)
+                if part is None:
+                    return None
+                parts += [f"'{field.name}'", part]
+        return f"named_struct({', '.join(parts)})"
+    type_name = getattr(data_type, "type", "")
+    try:
+        is_told, highest = _highest(files, column)
+        if is_told and highest is None:
+            return f"cast(null as {type_name})"
+        if type_name in _WHOLE and isinstance(highest, int):
+            return f"cast({highest} as {type_name})"
+        if type_name == "string" and isinstance(highest, str):
+            return session.literal(highest)
+        if type_name == "timestamp" and isinstance(highest, datetime):
+            return f"timestamp'{(highest + _CUT).isoformat(sep=' ')}'"
+        if type_name == "date" and isinstance(highest, date):
+            return f"date'{highest.isoformat()}'"
+    except (ValueError, OverflowError, pa.ArrowException):
+        # Times that Python does not have.
+        pass
+    return None
+
+
+METHODS: Mapping[str, Callable[..., Any]] = {
+    "newest_rows": newest_rows,
+    "may_begin_reload": may_begin_reload,
+    "ask_once": ask_once,
+}
