@@ -11,71 +11,54 @@
 
     with
 
-    {# Rows of retracted files are no longer in the log. #}
-    retracted as (
+    {# An erasure that was killed may have counted the rows that it deleted twice. #}
+    of_runs as (
 
         select
+            load_id,
             file,
-            max(load_id) as retracted_in
+            run_id,
+            max(if(status in ('landed', 'set_aside'), rows, null)) as landed_rows,
+            max(if(status = 'erased', rows, null)) as erased_rows,
+            max(if(status = 'retracted', load_id, null)) as retracted_in
 
         from {{ api.Relation.create(schema='tidemark', identifier='ledger') }}
 
         where
             source_name = '{{ source_name }}'
             and table_name = '{{ table_name }}'
-            and status = 'retracted'
 
-        group by file
+        group by load_id, file, run_id
 
     ),
 
+    entries as (
+
+        select
+            load_id,
+            file,
+            max(landed_rows) as row_count,
+            coalesce(sum(erased_rows), 0) as erased_count,
+            max(max(retracted_in)) over (partition by file) as retracted_in
+
+        from of_runs
+
+        group by load_id, file
+
+    ),
+
+    {# Rows of retracted files are no longer in the log. #}
     landed as (
 
         select
             load_id,
             file,
-            max(rows) as row_count
+            row_count,
+            erased_count
 
-        from {{ api.Relation.create(schema='tidemark', identifier='ledger') }}
+        from entries
 
-        left join retracted using (file)
-
-        where
-            source_name = '{{ source_name }}'
-            and table_name = '{{ table_name }}'
-            and status in ('landed', 'set_aside')
-            and load_id > coalesce(retracted_in, 0)
-
-        group by load_id, file
-
-    ),
-
-    {# The rows that erasures have deleted. An erasure that was killed may have counted them twice. #}
-    erased as (
-
-        select
-            load_id,
-            file,
-            sum(row_count) as row_count
-
-        from (
-            select
-                load_id,
-                file,
-                run_id,
-                max(rows) as row_count
-
-            from {{ api.Relation.create(schema='tidemark', identifier='ledger') }}
-
-            where
-                source_name = '{{ source_name }}'
-                and table_name = '{{ table_name }}'
-                and status = 'erased'
-
-            group by load_id, file, run_id
-        )
-
-        group by load_id, file
+        where load_id > coalesce(retracted_in, 0)
 
     ),
 
@@ -105,10 +88,8 @@
 
     full join logged using (load_id, file)
 
-    left join erased using (load_id, file)
-
     where
         coalesce(landed.row_count, 0)
-        <> coalesce(logged.row_count, 0) + coalesce(erased.row_count, 0)
+        <> coalesce(logged.row_count, 0) + coalesce(landed.erased_count, 0)
 
 {% endtest %}

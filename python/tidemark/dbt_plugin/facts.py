@@ -153,7 +153,8 @@ def _literal(
         if type_name in _WHOLE and isinstance(highest, int):
             return f"cast({highest} as {type_name})"
         if type_name == "string" and isinstance(highest, str):
-            return session.literal(highest)
+            # Spark would replace `${name}` by a setting.
+            return session.literal(highest).replace("$", "\\u0024")
         if type_name == "timestamp" and isinstance(highest, datetime):
             return f"timestamp'{(highest + _CUT).isoformat(sep=' ')}'"
         if type_name == "date" and isinstance(highest, date):

@@ -1,0 +1,151 @@
+"""What a build knows of its table from Delta's log: right, or asked of Spark instead."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt.adapters.spark import session as spark_session
+from pyspark.sql import SparkSession
+
+from tests.project import Project
+from tidemark.dbt_plugin import facts
+
+pytestmark = pytest.mark.functional
+
+# Values of `_order.sequence`, the highest one last. Delta cuts long texts and times.
+SEQUENCES = {
+    "bigint": ["-9223372036854775808", "9223372036854775807"],
+    "tinyint": ["null", "5"],
+    "string": ["'9'", "''", "concat(repeat('z', 40), '''$\\\\')"],
+    "timestamp": ["'0001-01-01'", "'2024-01-01 00:00:00.123456'"],
+    "date": ["'1582-10-04'", "'9999-12-31'"],
+    "struct<at: timestamp, file: string, position: bigint>": [
+        "struct(timestamp'2024-01-01', 'b', 1L)",
+        "struct(timestamp'2024-01-02', 'a', 9L)",
+    ],
+}
+# Of these, Delta's log may tell less than the highest value, or Python cannot write it.
+UNKNOWN = {
+    "decimal(38,18)": ["'0.000000000000000001'"],
+    "double": ["'0.1'"],
+    "timestamp": ["'9999-12-31 23:59:59.9999'"],
+}
+
+
+def adapter_of(spark: SparkSession) -> Any:
+    """What `facts` needs of an adapter: to look a table up."""
+
+    def get_relation(_: Any, schema: str, name: str) -> SimpleNamespace | None:
+        rows = spark.sql(f"show table extended in {schema} like '{name}'").collect()
+        return SimpleNamespace(information=rows[0].information) if rows else None
+
+    return SimpleNamespace(get_relation=get_relation)
+
+
+def of(name: str) -> SimpleNamespace:
+    schema, identifier = name.split(".")
+    return SimpleNamespace(schema=schema, identifier=identifier)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> dict[str, str]:
+    """A table for each type of sequence: two loads, and in the second file no sequence."""
+    spark.sql("create schema if not exists facts")
+    names = {}
+    for number, (data_type, values) in enumerate([*SEQUENCES.items(), *UNKNOWN.items()]):
+        names[f"{data_type} {values[-1]}"] = name = f"facts.t{number}"
+        cast = [f"cast({value} as {data_type})" for value in values]
+        rows = [
+            f"select 1 as id, named_struct('phase', 1, 'sequence', {value}) as _order, "
+            f"timestamp'2024-01-0{nth + 1} 00:00:00.0009' as _changed_at, 6L as _load_id"
+            for nth, value in enumerate(cast)
+        ]
+        spark.sql(f"create or replace table {name} using delta as {' union all '.join(rows)}")
+        spark.sql(
+            f"insert into {name} values (2, named_struct('phase', 0, 'sequence', "
+            f"cast(null as {data_type})), timestamp'1582-10-04', 7L)"
+        )
+    return names
+
+
+@pytest.mark.parametrize("data_type", SEQUENCES)
+def test_no_row_is_above_the_bounds(
+    spark: SparkSession, tables: dict[str, str], data_type: str
+) -> None:
+    name = tables[f"{data_type} {SEQUENCES[data_type][-1]}"]
+    found = facts.newest_rows(adapter_of(spark), of(name))
+    assert found
+    assert (found["applied"], found["row_count"]) == (7, len(SEQUENCES[data_type]) + 1)
+    of_row = "struct(_order.phase, _order.sequence)"
+    (row,) = spark.sql(
+        f"select count_if({of_row} > {found['known_until']}) as above, "
+        f"max(_changed_at) <= {found['known_at']} as is_before, "
+        f"{found['known_at']} < max(_changed_at) + interval 2 milliseconds as is_near from {name}"
+    ).collect()
+    assert (row["above"], row["is_before"], row["is_near"]) == (0, True, True)
+
+
+@pytest.mark.parametrize("data_type", UNKNOWN)
+def test_a_bound_that_may_be_too_low_is_none(
+    spark: SparkSession, tables: dict[str, str], data_type: str
+) -> None:
+    name = tables[f"{data_type} {UNKNOWN[data_type][-1]}"]
+    found = facts.newest_rows(adapter_of(spark), of(name))
+    assert found
+    assert (found["applied"], found["known_until"]) == (7, None)
+
+
+def test_a_table_elsewhere_is_asked(spark: SparkSession, tables: dict[str, str]) -> None:
+    known = next(iter(tables.values()))
+    assert facts.newest_rows(adapter_of(spark), of("facts.none")) is None
+    adapter = adapter_of(spark)
+    adapter.get_relation = lambda *_: SimpleNamespace(information="Location: file:/elsewhere/t0")
+    assert facts.newest_rows(adapter, of(known)) is None
+    adapter.get_relation = lambda *_: SimpleNamespace(information=None)
+    assert facts.newest_rows(adapter, of(known)) is None
+
+
+def test_a_file_without_statistics_is_asked(spark: SparkSession) -> None:
+    name = "facts.silent"
+    spark.sql(
+        f"create or replace table {name} using delta "
+        "tblproperties ('delta.dataSkippingNumIndexedCols' = '0') as "
+        "select named_struct('phase', 1, 'sequence', 5L) as _order, "
+        "timestamp'2024-01-01' as _changed_at, 7L as _load_id"
+    )
+    assert facts.newest_rows(adapter_of(spark), of(name)) is None
+
+
+def test_models_of_a_feed_ask_for_its_changes_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = {"id": "int", "x": "string", "seq": "bigint"}
+    project.add("facts_once.t", columns, "id", sequence="seq", timestamp_column="ts")
+    asked: list[str] = []
+    execute = spark_session.Cursor.execute
+
+    def recorded(self: Any, sql: str, *parameters: Any) -> None:
+        asked.append(sql)
+        execute(self, sql, *parameters)
+
+    def build(day: int, *lines: str) -> list[str]:
+        project.land(f"facts_once/t/2024010{day}-000000000.csv", "\n".join(lines) + "\n")
+        asked.clear()
+        project.build()
+        return [sql for sql in asked if "from staging.stg_facts_once__t" in sql]
+
+    monkeypatch.setattr(spark_session.Cursor, "execute", recorded)
+    first = build(1, "I,2024-01-01 00:00:01,1,a,1", "I,2024-01-01 00:00:02,2,a,2")
+    assert sum("changed_keys" in sql for sql in first) == 1
+    in_order = build(2, "U,2024-01-02 00:00:01,1,b,3")
+    # One question, and the merges' source of each table.
+    assert sum("known_deletes" in sql for sql in in_order) == 1
+    assert len(in_order) == 3
+    assert not [sql for sql in asked if "as applied" in sql]
+    late = build(3, "U,2024-01-01 12:00:00,2,c,2", "U,2024-01-03 00:00:01,1,d,4")
+    assert sum("newest_known as" in sql for sql in late) == 2
+    rows = project.rows("history.hist_facts_once__t", ["id", "x", "is_current"], "id, valid_from")
+    assert rows == [
+        *((1, "a", False), (1, "b", False), (1, "d", True)),
+        *((2, "a", False), (2, "c", True)),
+    ]
