@@ -26,7 +26,33 @@ HISTORY = {"tracked": ["x", "y"]}
 # A row of a table as text; None is NULL.
 Row = dict[str, str | None]
 
+# A version as it is published: key, values, from-to.
+_VERSION = re.compile(r".+ \d+-\d*")
+
 _DATE = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})(T(?P<hour>\d{2}))?")
+
+
+@dataclass(frozen=True)
+class Published:
+    """What somebody publishes that another product makes of the same events."""
+
+    source: str
+    case: str
+    columns: dict[str, str]
+    theirs: dict[str, Any]
+    note: str = ""
+    unit: str = "second"
+
+    def __post_init__(self) -> None:
+        if unknown := self.theirs.keys() - {"current", "history", "instead"}:
+            raise ValueError(f"published.theirs has no {sorted(unknown)}")
+        if not self.theirs:
+            raise ValueError("published.theirs is empty")
+        if self.unit not in ("second", "hour"):
+            raise ValueError(f"published.unit is second or hour, not {self.unit}")
+        for version in self.theirs.get("history", []):
+            if not _VERSION.fullmatch(version):
+                raise ValueError(f"published: a version is `1 alice 10-20`, not {version}")
 
 
 @dataclass(frozen=True)
@@ -43,6 +69,7 @@ class Scenario:
     modified: dict[str, datetime] = field(default_factory=dict)
     alone: bool = False
     slow: bool = False
+    published: Published | None = None
 
     @property
     def folder(self) -> Path:
@@ -91,7 +118,7 @@ class Scenario:
         ]
         for batch in self.batches():
             for name, file in self.files(batch).items():
-                rows += self._records(name, file, batch)
+                rows += self.records(name, file, batch)
         return {tuple(row.get(name) or "" for name in self.key) for row in rows}
 
     def batches(self) -> list[int]:
@@ -106,7 +133,8 @@ class Scenario:
                 columns |= change.get("columns", {})
         return columns
 
-    def _records(self, name: str, file: Path, batch: int) -> Iterator[dict[str, str]]:
+    def records(self, name: str, file: Path, batch: int) -> Iterator[dict[str, str]]:
+        """The records of a file, as texts."""
         is_load = name.rsplit("/")[-1].startswith("LOAD")
         has_op = self.feed["format"] == "dms" and not is_load
         names = ["Op"] if has_op else []
@@ -151,8 +179,10 @@ def load_all(kind: type[S], files: Iterable[Path]) -> list[S]:
     for file in sorted(files):
         try:
             settings = yaml.safe_load(file.read_text())
+            if "published" in settings:
+                settings["published"] = Published(**settings["published"])
             scenario = kind(name=file.parent.name, **settings)
-        except (TypeError, yaml.YAMLError) as error:
+        except (TypeError, ValueError, yaml.YAMLError) as error:
             raise ValueError(f"{file}: {error}") from error
         if settings.keys().isdisjoint({"columns", "feed", "history"}):
             scenario.history.update(HISTORY)
