@@ -118,7 +118,7 @@ def _files(table: Any) -> pa.Table | None:
 
 
 def _highest(files: pa.Table, column: str) -> tuple[bool, Any]:
-    """Whether all files tell the highest value of a column, and that value: None if all are NULL."""
+    """Whether all files tell the highest value of a column, and the value: None if all are NULL."""
     names = (f"max.{column}", f"null_count.{column}", "num_records")
     if any(name not in files.column_names for name in names):
         return False, None
@@ -128,9 +128,7 @@ def _highest(files: pa.Table, column: str) -> tuple[bool, Any]:
     return (False, None) if pc.any(is_silent).as_py() else (True, pc.max(highest).as_py())
 
 
-def _literal(
-    files: pa.Table, column: str, data_type: Any, only: Sequence[str] = ()
-) -> str | None:
+def _literal(files: pa.Table, column: str, data_type: Any, only: Sequence[str] = ()) -> str | None:
     """An SQL literal that is not below any value of the column, or None if there is none.
 
     For a struct with the highest value of each field: no value is above it, but none may have it.
