@@ -7,7 +7,6 @@
 {%- set key = feed.key | join(', ') -%}
 {%- set per_key = key ~ (', _as_of' if shape.bitemporal else '') -%}
 {%- set in_order = 'partition by ' ~ per_key ~ ' order by _order' -%}
-{%- set by_start = 'partition by ' ~ per_key ~ ' order by valid_from' -%}
 {%- set also = ['_known_from', '_known_number'] + (['_as_of'] if shape.bitemporal else []) -%}
 {%- set tracked_values -%}
     struct({% for name in shape.tracked %}`{{ name }}`{% if not loop.last %}, {% endif %}{% endfor %})
@@ -196,34 +195,78 @@ last_of_instant as (
 
 ),
 
-numbered_runs as (
+{# A run: consecutive changes with the same tracked values, or consecutive deletes. #}
+begun as (
 
     select
         *,
-        count_if(
-            _previous_op is null
-            or (_op = 'D') <> (_previous_op = 'D')
-            or (_op <> 'D' and not _previous_values <=> {{ tracked_values }})
-        ) over ({{ in_order }}) as _run
+        _previous_op is null
+        or (_op = 'D') <> (_previous_op = 'D')
+        or (_op <> 'D' and not _previous_values <=> {{ tracked_values }}) as _begins_run
 
     from last_of_instant
 
 ),
 
-{# A version shows the last change of its run. A time span without the row shows its first delete. #}
+numbered_runs as (
+
+    select
+        *,
+        count_if(_begins_run) over ({{ in_order }}) as _run,
+        lead(_begins_run, 1, true) over ({{ in_order }}) as _ends_run,
+        last(
+            if(
+                _begins_run,
+                struct(
+                    coalesce(_known_from, _effective_at) as valid_from,
+                    _known_number,
+                    _load_id
+                ),
+                null
+            ),
+            true
+        ) over ({{ in_order }}) as _first
+
+    from begun
+
+),
+
+with_newest_load as (
+
+    select
+        *,
+        max(struct(_run, _load_id)) over ({{ in_order }}) as _newest
+
+    from numbered_runs
+
+),
+
+{#
+    A version shows the last change of its run. A time span without the row shows its first delete.
+    All windows have one order, so Spark sorts the changes once.
+#}
 runs as (
 
     select
         {{ per_key }},
-        if(bool_or(_op = 'D'), min_by(struct(*), _order), max_by(struct(*), _order)) as shown,
-        min(coalesce(_known_from, _effective_at)) as valid_from,
-        max(_known_number) as _known_number,
-        min_by(_load_id, _order) as _first_load_id,
-        if(bool_or(_op = 'D'), min_by(_load_id, _order), max(_load_id)) as _last_load_id
+        _order,
+        struct(
+            {%- for name in feed.kept %}
+            `{{ name }}`,
+            {%- endfor %}
+            _op,
+            _changed_at,
+            _order,
+            _known_from
+        ) as shown,
+        _first.valid_from,
+        _first._known_number,
+        _first._load_id as _first_load_id,
+        if(_op = 'D', _first._load_id, _newest._load_id) as _last_load_id
 
-    from numbered_runs
+    from with_newest_load
 
-    group by {{ per_key }}, _run
+    where if(_op = 'D', _begins_run, _ends_run)
 
 ),
 
@@ -232,13 +275,13 @@ bounded as (
     select
         *,
         {%- if shape.show_deletes %}
-        last(if(shown._op <> 'D' or _known_number > 0, shown, null), true) over ({{ by_start }}) as content,
+        last(if(shown._op <> 'D' or _known_number > 0, shown, null), true) over ({{ in_order }}) as content,
         {%- else %}
         shown as content,
         {%- endif %}
         max(_known_number) over (partition by {{ per_key }}) as _base_number,
-        lead(valid_from) over ({{ by_start }}) as valid_to,
-        lead(_first_load_id) over ({{ by_start }}) as _closed_by_load_id
+        lead(valid_from) over ({{ in_order }}) as valid_to,
+        lead(_first_load_id) over ({{ in_order }}) as _closed_by_load_id
 
     from runs
 
@@ -253,7 +296,7 @@ versions as (
         valid_from,
         valid_to,
         shown._op <> 'D' and valid_to is null as is_current,
-        cast(_base_number + row_number() over ({{ by_start }}) as int) as version_number,
+        cast(_base_number + row_number() over ({{ in_order }}) as int) as version_number,
         {%- if shape.show_deletes %}
         shown._op = 'D' as is_deleted,
         {%- endif %}
