@@ -1,5 +1,6 @@
 """Which changes a build looks at, and how little it asks to know it."""
 
+import re
 from typing import Any
 
 import pytest
@@ -163,3 +164,23 @@ def test_keys_in_order_do_not_read_the_log_of_before() -> None:
     assert sql.count("from the_changes") == 1
     assert "_load_id > 7" in sql
     assert "late_keys" not in sql
+
+
+@pytest.mark.parametrize("is_staged", [True, False])
+def test_a_staged_source_is_computed_once_and_broadcast(is_staged: bool) -> None:
+    macros = Macros(config={"stage_source": is_staged}, columns=["id", "name"])
+    sql = macros.spark__get_merge_sql("the_table", "new_rows", "id", [], None)
+    assert sql.count("new_rows") == 1
+    assert macros.asked == is_staged * [
+        "set spark.databricks.delta.merge.materializeSource = all",
+        "set spark.sql.autoBroadcastJoinThreshold = 64m",
+    ]
+
+
+def test_a_history_sorts_its_changes_once() -> None:
+    goes_on = {"kind": "newer", "watermark": 7, "truncates": False, "goes_on": True}
+    macros = Macros(is_incremental=True, columns=["id", "name", "seq"])
+    shape = macros.history_shape(FEED, None, None, {}, None, False, False)
+    sql = macros.history_rows("the_changes", FEED, shape, goes_on, merges=True)
+    orders = set(re.findall(r"over \(\s*partition by ([^)]*?)(?:\s+rows between [^)]*)?\s*\)", sql))
+    assert orders == {"id", "id order by _order"}
