@@ -40,7 +40,7 @@
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {#- Delta's log may tell it without a query. Not for each feed of a table of several. -#}
+    {#- Delta's log may have the watermark, so that no query is needed. It does not have one for each source. -#}
     {%- set newest = adapter.newest_rows(table) if adapter.newest_rows is defined and not feed.source_column else none -%}
     {%- set known = [newest] if newest else run_query(tidemark._applied(feed, table)).rows -%}
     {%- set watermark = tidemark._watermark(feed, known) -%}
