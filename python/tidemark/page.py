@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -95,14 +95,15 @@ def render(found: Status, docs: str = "") -> str:
         "time": report.time_of,
         "span": status.span,
     }
-    sizes, runs, reasons = _sizes(found), _runs(found), _reasons(found)
+    now = datetime.now(UTC)
+    sizes, runs, reasons = _sizes(found, now.date()), _runs(found), _reasons(found)
     nodes = sorted(found.results.items(), key=lambda each: -each[1].seconds)
     tests = [each for each in nodes if each[0] in set(found.parsed.tests)]
     built = [each for each in nodes if each[0] in found.parsed.nodes]
     return environment.get_template("page.html").render(
         found=found,
         project=project.name(),
-        now=datetime.now(UTC),
+        now=now,
         lake=paths.lake_dir(),
         link=lambda node: f"{docs}#!/{node.split('.')[0]}/{node}" if docs else "",
         name_of=_name_of,
@@ -119,7 +120,7 @@ def render(found: Status, docs: str = "") -> str:
                 "Open dead letters by reason",
                 [(f"{name}: {reason}", count) for name, reason, count in reasons[:10]],
             ),
-            "growth": _growth(sizes),
+            "growth": _growth(sizes, now.date()),
             "slowest": _bars(
                 "Seconds of the slowest nodes",
                 [(_name_of(name), round(each.seconds, 1)) for name, each in built[:10]],
@@ -158,7 +159,7 @@ def _reasons(found: Status) -> list[tuple[str, str, int]]:
     return sorted(ours, key=lambda row: (-row[2], row[0], row[1]))[:_REASONS]
 
 
-def _sizes(found: Status) -> list[Size]:
+def _sizes(found: Status, today: date) -> list[Size]:
     """The change logs and the tables of the models, the largest first."""
     parsed = found.parsed
     relations = {
@@ -169,11 +170,11 @@ def _sizes(found: Status) -> list[Size]:
     sources = {node.feed: name for name, node in parsed.nodes.items() if node.feed}
     relations |= {feed.log.replace("`", ""): (sources[feed.name], _LOGS) for feed in parsed.feeds}
     with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
-        looks = side_by_side.map(lambda each: _size(each[0], *each[1]), relations.items())
+        looks = side_by_side.map(lambda each: _size(each[0], today, *each[1]), relations.items())
         return sorted(filter(None, looks), key=lambda each: -each.size)
 
 
-def _size(relation: str, node: str, layer: str) -> Size | None:
+def _size(relation: str, today: date, node: str, layer: str) -> Size | None:
     """None if the table is not built, or cannot be read here."""
     try:
         delta = books.opened(relation)
@@ -184,7 +185,8 @@ def _size(relation: str, node: str, layer: str) -> Size | None:
         rows = delta.count() - sum(_false(batch.column("selection_vector")) for batch in deleted)
         is_kept = layer == _LOGS or restore.DERIVED in delta.metadata().configuration
         sizes = (rows, table.files, table.size, table.most_small)
-        return Size(relation, node, layer, *sizes, _by_day(delta.history(), rows), is_kept)
+        by_day = _by_day(delta.history(), rows, today)
+        return Size(relation, node, layer, *sizes, by_day, is_kept)
     except Exception:  # delta-rs cannot read all that Spark writes
         return None
 
@@ -193,12 +195,11 @@ def _false(vectors: Any) -> int:
     return len(vectors.flatten()) - int(pc.sum(vectors.flatten()).as_py() or 0)
 
 
-def _by_day(commits: Iterable[Mapping[str, Any]], rows: int) -> list[int]:
+def _by_day(commits: Iterable[Mapping[str, Any]], rows: int, today: date) -> list[int]:
     """The number of rows at the end of each of the last days, today last.
 
-    It goes back from today's number, by what Delta's history says of each commit, the newest first.
+    It goes back from the present number by the commits of Delta's history, the newest first.
     """
-    today = datetime.now(UTC).date()
     ends = [today - timedelta(days=days) for days in range(_DAYS)]
     found: list[int] = []
     for commit in commits:
@@ -232,13 +233,12 @@ def _changes(runs: Sequence[Mapping[str, Any]]) -> Markup:
     return _chart("StackedBar", "Changes of each run, by kind", labels, series)
 
 
-def _growth(sizes: Iterable[Size]) -> Markup:
+def _growth(sizes: Iterable[Size], today: date) -> Markup:
     """The rows of each layer on each day."""
     layers: dict[str, list[int]] = {}
     for each in filter(lambda size: size.is_kept, sizes):
         before = layers.get(each.layer, [0] * _DAYS)
         layers[each.layer] = [a + b for a, b in zip(before, each.by_day, strict=True)]
-    today = datetime.now(UTC).date()
     labels = [f"{today - timedelta(days=days):%d %b}" for days in reversed(range(_DAYS))]
     largest = sorted(layers.items(), key=lambda each: -each[1][-1])[: len(_COLORS)]
     return _chart("Line", "Rows at the end of each day, by layer", labels, dict(largest))

@@ -11,6 +11,7 @@ from tidemark import page, status
 from tidemark.dbt_plugin.project import Project, Result
 
 HOUR = timedelta(hours=1)
+TODAY = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_dbt_s_failures_are_errors_and_their_messages_have_one_line() -> None:
 
 
 def commit(days: int, operation: str, mode: str = "", **metrics: Any) -> dict[str, Any]:
-    at = (datetime.now(UTC) - timedelta(days=days)).timestamp() * 1000
+    at = (TODAY - timedelta(days=days)).timestamp() * 1000
     numbers = {name: str(value) for name, value in metrics.items()}
     parameters = {"mode": mode} if mode else {}
     return {
@@ -117,4 +118,4 @@ def test_a_table_grew_as_its_history_says(
     commits: list[dict[str, Any]], rows: int, last_days: list[int]
 ) -> None:
     first = {**commit(29, "CREATE TABLE AS SELECT", numOutputRows=1), "version": 0}
-    assert page._by_day([*commits, first], rows)[-3:] == last_days
+    assert page._by_day([*commits, first], rows, TODAY.date())[-3:] == last_days
