@@ -7,8 +7,8 @@
     `stage_source` are our own. Source and target are `DBT_INTERNAL_SOURCE` and `DBT_INTERNAL_DEST`.
     With `stage_source`, Delta computes the source rows once and keeps them during the merge. By
     default, it does so only for sources that are not Delta tables, and computes others up to three
-    times. Up to 64 MB of them are broadcast: a merge joins them with the table three times, and would
-    sort the whole table each time.
+    times. Up to 64 MB of them are broadcast, unless you have changed Spark's threshold: a merge joins
+    them with the table three times, and would sort the whole table each time.
     Delete when: dbt-spark's merge has these clauses (dbt-adapters issue 1170).
 #}
 {%- macro spark__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) -%}
@@ -22,7 +22,9 @@
 {%- endif -%}
 {%- if config.get('stage_source') -%}
     {%- do run_query('set spark.databricks.delta.merge.materializeSource = all') -%}
-    {%- do run_query('set spark.sql.autoBroadcastJoinThreshold = 64m') -%}
+    {%- if run_query('set spark.sql.autoBroadcastJoinThreshold').rows[0][1] == '10485760b' -%}
+        {%- do run_query('set spark.sql.autoBroadcastJoinThreshold = 64m') -%}
+    {%- endif -%}
 {%- endif -%}
 {%- set source_columns = adapter.get_columns_in_relation(source) | map(attribute='name') | map('lower') | list -%}
 {%- set columns = [] -%}

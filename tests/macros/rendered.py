@@ -40,7 +40,7 @@ class _ReturnedError(Exception):
         self.value = value
 
 
-Answer = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Answer = Mapping[str, Any] | Sequence[Mapping[str, Any] | Sequence[str]]
 
 
 @dataclass
@@ -69,7 +69,8 @@ class Macros:
 
         def run_query(sql: str) -> Any:
             self.asked.append(sql)
-            answer = next(answers) if sql.lstrip().startswith(("select", "with")) else []
+            is_question = re.match(r"\s*(select|with|set [\w.]+$)", sql)
+            answer = next(answers) if is_question else []
             return SimpleNamespace(rows=[answer] if isinstance(answer, Mapping) else answer)
 
         def refuse(message: str) -> None:

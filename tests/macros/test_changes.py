@@ -166,15 +166,28 @@ def test_keys_in_order_do_not_read_the_log_of_before() -> None:
     assert "late_keys" not in sql
 
 
-@pytest.mark.parametrize("is_staged", [True, False])
-def test_a_staged_source_is_computed_once_and_broadcast(is_staged: bool) -> None:
-    macros = Macros(config={"stage_source": is_staged}, columns=["id", "name"])
+STAGED = "set spark.databricks.delta.merge.materializeSource = all"
+THRESHOLD = "set spark.sql.autoBroadcastJoinThreshold"
+
+
+@pytest.mark.parametrize(
+    ("is_staged", "threshold", "asked"),
+    [
+        (False, "10485760b", []),
+        (True, "10485760b", [STAGED, THRESHOLD, f"{THRESHOLD} = 64m"]),
+        # What the user, or the merge before, has set.
+        (True, "-1", [STAGED, THRESHOLD]),
+        (True, "64m", [STAGED, THRESHOLD]),
+    ],
+)
+def test_a_staged_source_is_computed_once_and_broadcast(
+    is_staged: bool, threshold: str, asked: list[str]
+) -> None:
+    answers = [[("spark.sql.autoBroadcastJoinThreshold", threshold)]]
+    macros = Macros(config={"stage_source": is_staged}, columns=["id", "name"], answers=answers)
     sql = macros.spark__get_merge_sql("the_table", "new_rows", "id", [], None)
     assert sql.count("new_rows") == 1
-    assert macros.asked == is_staged * [
-        "set spark.databricks.delta.merge.materializeSource = all",
-        "set spark.sql.autoBroadcastJoinThreshold = 64m",
-    ]
+    assert macros.asked == asked
 
 
 def test_a_history_sorts_its_changes_once() -> None:
