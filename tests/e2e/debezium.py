@@ -84,8 +84,10 @@ MARIADB_EXACT = {
     "bigint.unsigned.handling.mode": "precise",
     "time.precision.mode": "adaptive_time_microseconds",
     "binary.handling.mode": "bytes",
+    "enable.time.adjuster": "false",
     "skipped.operations": "none",
     "tombstones.on.delete": "true",
+    "heartbeat.interval.ms": "1000",
 }
 
 # Without a schema, numbers have no unit and bytes no scale. As texts, values need neither.
