@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.free_port import free_port
 
 # The user of Debezium, and what it may do.
@@ -41,6 +43,14 @@ SETTINGS = {
 def program() -> str | None:
     """The server's program, or None if it is not installed."""
     return shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
+def require() -> None:
+    """Skip the test if MariaDB is not installed. In CI that is a failure."""
+    if program() is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI must have mariadb-server: see .ci/run")
+        pytest.skip("MariaDB is not installed")
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,7 @@ def replica(
     spark: SparkSession,
     module_project: Callable[[], Project],
 ) -> Iterator[Replica]:
-    if mariadb.program() is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI must have mariadb-server: see .ci/run")
-        pytest.skip("MariaDB is not installed")
+    mariadb.require()
     folder = tmp_path_factory.mktemp("e2e")
     with mariadb.running() as source:
         # A crash repeats what came after the last flush.
