@@ -103,6 +103,12 @@ FLATTENED = {
     "transforms.flat.delete.tombstone.handling.mode": "rewrite",
     "transforms.flat.add.fields": "op,source.ts_us,source.lsn,source.snapshot",
 }
+MARIADB_FLATTENED = {
+    **FLATTENED,
+    "transforms.flat.add.fields": (
+        "op,source.ts_us,source.file,source.pos,source.row,source.snapshot"
+    ),
+}
 
 
 @dataclass
