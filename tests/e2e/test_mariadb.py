@@ -16,7 +16,7 @@ from tests.project import Project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.functional]
 
-SECONDS = int(os.environ.get("TIDEMARK_E2E_SECONDS", "20"))
+SECONDS = int(os.environ.get("TIDEMARK_E2E_SECONDS", "15"))
 RATE = int(os.environ.get("TIDEMARK_E2E_RATE", "30"))
 SCHEMA = Path(__file__).with_name("mariadb_ticketing.sql")
 ROWS = Path(__file__).with_name("mariadb_rows.sql")

@@ -15,6 +15,7 @@ PostgreSQL writes the text of a value (audit.told_as in ticketing.sql) and Spark
 
 import json
 import re
+import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -67,8 +68,8 @@ def _json(text: str) -> str:
 _FORMS: dict[str, Callable[[str], str]] = {
     "real": lambda text: str(float(text)),
     "double precision": lambda text: str(float(text)),
-    # In a snapshot, MariaDB's have six digits.
-    "float": lambda text: f"{float(text):.6g}",
+    # Of 32 bits. In a snapshot, MariaDB's have six digits.
+    "float": lambda text: f"{struct.unpack('f', struct.pack('f', float(text)))[0]:.6g}",
     "scaled": lambda text: f"{Decimal(text):f}",
     "numeric": lambda text: f"{Decimal(text).normalize():f}",
     "interval": _seconds,
