@@ -10,34 +10,59 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.e2e.postgres import PASSWORD, Postgres
+from tests.e2e import mariadb, postgres
+from tests.e2e.mariadb import MariaDB
+from tests.e2e.postgres import Postgres
 from tidemark.spark import jars
 
 LOCK = Path(__file__).with_suffix(".lock")
+MARIADB_LOCK = Path(__file__).with_name("debezium_mariadb.lock")
 PROGRAM = Path(__file__).with_name("Engine.java")
 
 
 def settings(name: str, source: Postgres, state: Path, **more: str) -> dict[str, str]:
     """Settings of a connector. Those that make the replica exact are in EXACT."""
     return {
-        "name": name,
+        **_settings(name, source.port, state),
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(source.port),
         "database.user": "postgres",
-        "database.password": PASSWORD,
+        "database.password": postgres.PASSWORD,
         "database.dbname": "postgres",
         "plugin.name": "pgoutput",
-        "topic.prefix": name,
         "slot.name": name,
         "publication.name": name,
         "publication.autocreate.mode": "filtered",
         "schema.include.list": "ticketing",
+        **more,
+    }
+
+
+def mariadb_settings(name: str, source: MariaDB, state: Path, **more: str) -> dict[str, str]:
+    """The same for MariaDB. Those that make the replica exact are in MARIADB_EXACT."""
+    return {
+        **_settings(name, source.port, state),
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "database.user": mariadb.USER,
+        "database.password": mariadb.PASSWORD,
+        # Each connector is a replica of its own.
+        "database.server.id": str(1000 + sum(name.encode())),
+        "database.include.list": "ticketing",
+        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+        "schema.history.internal.file.filename": str(state / f"{name}.schemas"),
+        **more,
+    }
+
+
+def _settings(name: str, port: int, state: Path) -> dict[str, str]:
+    return {
+        "name": name,
+        "database.hostname": "127.0.0.1",
+        "database.port": str(port),
+        "topic.prefix": name,
         "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
         "offset.storage.file.filename": str(state / f"{name}.offsets"),
         # Fewer and larger files than with the default.
         "poll.interval.ms": "700",
-        **more,
     }
 
 
@@ -48,6 +73,18 @@ EXACT = {
     "time.precision.mode": "adaptive",
     "interval.handling.mode": "string",
     "binary.handling.mode": "bytes",
+    "skipped.operations": "none",
+    "tombstones.on.delete": "true",
+    "heartbeat.interval.ms": "1000",
+}
+
+MARIADB_EXACT = {
+    "snapshot.mode": "initial",
+    "decimal.handling.mode": "precise",
+    "bigint.unsigned.handling.mode": "precise",
+    "time.precision.mode": "adaptive_time_microseconds",
+    "binary.handling.mode": "bytes",
+    "enable.time.adjuster": "false",
     "skipped.operations": "none",
     "tombstones.on.delete": "true",
     "heartbeat.interval.ms": "1000",
@@ -66,6 +103,12 @@ FLATTENED = {
     "transforms.flat.delete.tombstone.handling.mode": "rewrite",
     "transforms.flat.add.fields": "op,source.ts_us,source.lsn,source.snapshot",
 }
+MARIADB_FLATTENED = {
+    **FLATTENED,
+    "transforms.flat.add.fields": (
+        "op,source.ts_us,source.file,source.pos,source.row,source.snapshot"
+    ),
+}
 
 
 @dataclass
@@ -75,6 +118,7 @@ class Engine:
     outbox: Path
     state: Path
     connectors: Sequence[Mapping[str, str]]
+    lock: Path = LOCK
     process: subprocess.Popen[bytes] | None = None
     starts: int = field(default=0)
 
@@ -92,7 +136,7 @@ class Engine:
             file = self.state / f"{connector['name']}.properties"
             file.write_text("".join(f"{name}={value}\n" for name, value in connector.items()))
             files.append(str(file))
-        class_path = os.pathsep.join(str(jar) for jar in jars.install([LOCK]))
+        class_path = os.pathsep.join(str(jar) for jar in jars.install([self.lock]))
         command = [jars.require_java(), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *_EXTRA]
         command += ["-cp", class_path, str(PROGRAM), str(self.outbox), *files]

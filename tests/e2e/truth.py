@@ -15,8 +15,9 @@ PostgreSQL writes the text of a value (audit.told_as in ticketing.sql) and Spark
 
 import json
 import re
+import struct
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -67,12 +68,60 @@ def _json(text: str) -> str:
 _FORMS: dict[str, Callable[[str], str]] = {
     "real": lambda text: str(float(text)),
     "double precision": lambda text: str(float(text)),
+    # Of 32 bits. In a snapshot, MariaDB's have six digits.
+    "float": lambda text: f"{struct.unpack('f', struct.pack('f', float(text)))[0]:.6g}",
     "scaled": lambda text: f"{Decimal(text):f}",
     "numeric": lambda text: f"{Decimal(text).normalize():f}",
     "interval": _seconds,
     "time without time zone": lambda text: text if "." in text else f"{text}.000000",
     "ARRAY": _json,
 }
+
+
+# --- what triggers wrote --------------------------------------------------------------------------
+
+
+def states(changes: Iterable[Any], table: Table, start: int) -> dict[Key, list[Version]]:
+    """Each key's distinct states in these changes, in their order, since the number `start`.
+
+    The first one is what was there at the start, if the key was. A state None: the row is gone.
+    Of several states with the same time, the last one counts: in PostgreSQL those of a transaction,
+    in MariaDB those of a second.
+    """
+    found: dict[Key, list[Version]] = defaultdict(list)
+    for change in changes:
+        since = None if change["id"] <= start else change["at"]
+        row = change["image"] and table.row(change["image"])
+        # A truncate deletes every row that is there.
+        keys = (
+            [tuple(change["key"])]
+            if change["key"]
+            else [key for key, of_key in found.items() if of_key[-1].row is not None]
+        )
+        for key in keys:
+            found[key].append(Version(since, row))
+    distinct = {key: _distinct(_in_effect(of_key)) for key, of_key in found.items()}
+    # A key that came and went at one time was never there for others.
+    return {key: of_key for key, of_key in distinct.items() if of_key}
+
+
+def _in_effect(states: list[Version]) -> list[Version]:
+    """The last state of each time. A state is in effect no later than the one that follows it."""
+    kept: list[Version] = []
+    for state in reversed(states):
+        follower = kept[-1].since if kept else None
+        since = state.since and min(state.since, follower or state.since)
+        if not kept or since != follower:
+            kept.append(Version(since, state.row))
+    return kept[::-1]
+
+
+def _distinct(states: list[Version]) -> list[Version]:
+    kept: list[Version] = []
+    for state in states:
+        if state.row != (kept[-1].row if kept else None):
+            kept.append(state)
+    return kept
 
 
 # --- the source -----------------------------------------------------------------------------------
@@ -113,10 +162,7 @@ def last_change(source: Postgres) -> int:
 
 
 def versions(source: Postgres, table: Table, start: int) -> dict[Key, list[Version]]:
-    """Each key's distinct states, at the ends of transactions, since the change number `start`.
-
-    The first one is what was there at the start, if the key was. A state None: the row is gone.
-    """
+    """Each key's distinct states, at the ends of transactions, since the change number `start`."""
     changes = _rows(
         source,
         f"""
@@ -125,33 +171,7 @@ def versions(source: Postgres, table: Table, start: int) -> dict[Key, list[Versi
         from audit.change where of_table = '{table.name}' order by change_id
         """,
     )
-    found: dict[Key, list[Version]] = defaultdict(list)
-    for change in changes:
-        since = None if change["id"] <= start else change["at"]
-        row = change["image"] and table.row(change["image"])
-        # A truncate deletes every row that is there.
-        keys = (
-            [tuple(change["key"])]
-            if change["key"]
-            else [key for key, of_key in found.items() if of_key[-1].row is not None]
-        )
-        for key in keys:
-            states = found[key]
-            if states and states[-1].since == since:
-                # The last state of a transaction counts.
-                states.pop()
-            states.append(Version(since, row))
-    distinct = {key: _distinct(states) for key, states in found.items()}
-    # A key that came and went in one transaction was never there for others.
-    return {key: states for key, states in distinct.items() if states}
-
-
-def _distinct(states: list[Version]) -> list[Version]:
-    kept: list[Version] = []
-    for state in states:
-        if state.row != (kept[-1].row if kept else None):
-            kept.append(state)
-    return kept
+    return states(changes, table, start)
 
 
 def _rows(source: Postgres, query: str) -> list[Any]:

@@ -10,15 +10,16 @@ from tests.project import Project
 
 pytestmark = pytest.mark.functional
 
-COLUMNS = {"id": "int", "part": "int", "name": "string", "seq": "int"}
-FEED = {"sequence": "seq", "timestamp_column": "ts"}
+# Spark hides the value of a property that mentions a token. The settings of a table are in one.
+COLUMNS = {"id": "int", "part": "int", "name": "string", "token": "int"}
+FEED = {"sequence": "token", "timestamp_column": "ts"}
 YAML = "models/staging/drift/_drift__sources.yml"
 DRIFTED = ("keys", "clock", "narrow", "sparse", "tracked")
 # Whose columns come and go; files of `kept` still bring the one that is no longer declared.
 RESHAPED = ("wider", "dropped", "kept", "renamed", "cased")
 # A history's version keys cut times once: `instant` has a key below a millisecond.
 TIMED = {"instant": "2024-01-01 00:00:00.000001", "exact": "2024-01-01 00:00:00.001"}
-HEADER = "Op,ts,id,part,name,seq\n"
+HEADER = "Op,ts,id,part,name,token\n"
 
 
 def declare(project: Project) -> None:
@@ -53,13 +54,13 @@ def drifted(module_project: Callable[[], Project]) -> tuple[Project, dict[str, s
     project.build()
     _as_an_older_tidemark_built_it(project)
     edit(project, YAML, "keys", "key: id", "key: [id, part]")
-    edit(project, YAML, "clock", typed("seq", "int"), typed("seq", "bigint"))
+    edit(project, YAML, "clock", typed("token", "int"), typed("token", "bigint"))
     edit(project, YAML, "narrow", "key: id", "key: id\n              exclude_columns: name")
     edit(project, YAML, "sparse", "key: id", "key: id\n              ignore_null_updates: [name]")
     # What is no drift: a key of a wider type, and a new column.
     edit(project, YAML, "wider", typed("id", "int"), typed("id", "bigint"))
-    edit(project, YAML, "wider", "- name: seq", "- name: extra\n          - name: seq")
-    edit(project, YAML, "added", "- name: seq", "- name: extra\n          - name: seq")
+    edit(project, YAML, "wider", "- name: token", "- name: extra\n          - name: token")
+    edit(project, YAML, "added", "- name: token", "- name: extra\n          - name: token")
     column = f"          - {typed('part', 'int')}\n"
     edit(project, YAML, "dropped", column, "")
     edit(project, YAML, "kept", column, "")
@@ -105,7 +106,7 @@ def _as_an_older_tidemark_built_it(project: Project) -> None:
 TABLES = [
     ("cur_drift__keys", "key was id integer and is now id integer, part integer"),
     ("hist_drift__keys", "key was id integer and is now id integer, part integer"),
-    ("hist_drift__clock", "sequence was seq int and is now seq bigint"),
+    ("hist_drift__clock", "sequence was token int and is now token bigint"),
     ("cur_drift__narrow", "columns left out was not set and is now name"),
     ("hist_drift__sparse", "partial rows was not set and is now name if name is null"),
     ("hist_drift__tracked", "tracked columns was all and is now name"),
@@ -168,7 +169,7 @@ def test_columns_come_and_go_in_the_yaml(
     assert [row[:-1] for row in before[0]] == versions
     assert before[1] == [versions[-1]]
     # As they are written, not only as Spark finds them.
-    own = [*columns, "seq"]
+    own = [*columns, "token"]
     assert sorted(
         name for name in project.spark.table(current).columns if name[0] != "_"
     ) == sorted(own)

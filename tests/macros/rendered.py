@@ -103,6 +103,7 @@ class Macros:
                 dispatch=lambda *_: merge,
             ),
             "project_name": "own",
+            "modules": SimpleNamespace(re=re),
             "tojson": lambda value, sort_keys: json.dumps(value, sort_keys=sort_keys),
             "model": SimpleNamespace(depends_on=SimpleNamespace(nodes=list(self.nodes))),
             "graph": SimpleNamespace(

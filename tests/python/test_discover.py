@@ -350,10 +350,12 @@ def test_envelopes_are_debezium_s_and_their_topic_names_the_table(landing: Landi
 
 def test_records_with_a_schema_tell_their_types(landing: Landing) -> None:
     decimal = {"scale": "2", "connect.decimal.precision": "10"}
+    wide = {"scale": "30", "connect.decimal.precision": "65"}
     connect, debezium = "org.apache.kafka.connect.data", "io.debezium.time"
     fields = [
         {"field": "id", "type": "int32"},
         {"field": "price", "type": "bytes", "name": f"{connect}.Decimal", "parameters": decimal},
+        {"field": "wide", "type": "bytes", "name": f"{connect}.Decimal", "parameters": wide},
         {"field": "day", "type": "int32", "name": f"{debezium}.Date"},
         {"field": "at", "type": "int64", "name": f"{debezium}.MicroTimestamp"},
         {"field": "zoned", "type": "string", "name": f"{debezium}.ZonedTimestamp"},
@@ -364,7 +366,7 @@ def test_records_with_a_schema_tell_their_types(landing: Landing) -> None:
         {"field": "__lsn", "type": "int64"},
     ]
     row = {"id": 1, "price": "EtZP", "day": 19439, "at": 5, "zoned": "x", "tags": []}
-    row |= {"opens": 36_000_000_000, "closes": 64_800_000}
+    row |= {"opens": 36_000_000_000, "closes": 64_800_000, "wide": "AA=="}
     record = {
         "schema": {"type": "struct", "fields": fields},
         "payload": {**row, "__op": "c", "__lsn": 5},
@@ -375,6 +377,8 @@ def test_records_with_a_schema_tell_their_types(landing: Landing) -> None:
     assert table.columns == {
         "id": "int",
         "price": "decimal(10,2)",
+        # Spark's decimals have 38 digits.
+        "wide": "string",
         "day": "date",
         "at": "timestamp_ntz",
         "zoned": "timestamp",

@@ -324,6 +324,20 @@ def _moment(value: Any, unit: str) -> str:
         return str(value)
 
 
+def _time_of_day(value: Any, unit: str) -> str:
+    """A number since midnight as text. MySQL's may be negative, or longer than a day."""
+    times, divisor = _MICROS[unit]
+    try:
+        number = int(value)
+    except ValueError:
+        return str(value)
+    seconds, fraction = divmod(abs(number) * times // divisor, 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    sign = "-" if number < 0 else ""
+    text = f"{sign}{minutes // 60:02}:{minutes % 60:02}:{second:02}"
+    return f"{text}.{fraction:06}" if fraction else text
+
+
 # --- values -------------------------------------------------------------------------------------
 
 
@@ -359,7 +373,7 @@ def decoded(
             raise WrongValueError("a number without a unit: set timestamp_unit")
         return _moment(value, unit)
     if what in _TIMES and is_number(value):
-        return _moment(value, _TIMES[what]).removeprefix("1970-01-01 ")
+        return _time_of_day(value, _TIMES[what])
     if data_type == "binary" and isinstance(value, str):
         return base64_of(value, feed)
     return told(value)

@@ -220,7 +220,10 @@ def _named_type(name: Any, parameters: Mapping[str, Any], plain: str) -> str:
     """The Spark type for a type name of Kafka Connect."""
     if name == "org.apache.kafka.connect.data.Decimal" and not plain.startswith("decimal"):
         scale = int(parameters.get("scale") or 0)
-        precision = min(int(parameters.get("connect.decimal.precision") or 38), 38)
+        # Without a precision it is unknown. MySQL has up to 65 digits, Spark 38.
+        precision = int(parameters.get("connect.decimal.precision") or 38)
+        if precision > 38:
+            return "string"
         return f"decimal({precision},{scale})" if 0 <= scale <= precision else "string"
     return _CONNECT_TYPES.get(str(name), plain)
 

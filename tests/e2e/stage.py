@@ -1,0 +1,212 @@
+"""A source, its producer and the lake: what they do in turn, and what they showed."""
+
+import io
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e import debezium, truth
+from tests.e2e.mariadb import MariaDB
+from tests.e2e.postgres import Postgres
+from tests.e2e.truth import Key, Row, Table, Version
+from tests.project import Project
+from tidemark import cli
+
+ROUNDS = int(os.environ.get("TIDEMARK_E2E_ROUNDS", "1"))
+SEED = int(os.environ.get("TIDEMARK_SEED", "21"))
+# The name of each connector's source in the lake, and the tables that it reads, if not all.
+Connectors = Mapping[str, tuple[str, Sequence[str] | None]]
+
+
+@dataclass
+class Replica:
+    """What the source had and what the lake showed."""
+
+    connectors: Connectors
+    tables: dict[str, Table] = field(default_factory=dict)
+    discovered: str = ""
+    reports: list[str] = field(default_factory=list)
+    # By the name of a current table: in the middle and at the end.
+    expected: list[dict[str, dict[Key, Row]]] = field(default_factory=list)
+    shown: list[dict[str, dict[Key, Row]]] = field(default_factory=list)
+    expected_versions: dict[str, dict[Key, list[Version]]] = field(default_factory=dict)
+    shown_versions: dict[str, dict[Key, list[Version]]] = field(default_factory=dict)
+    # Between these times the source was read at first.
+    snapshot: tuple[str, str] = ("", "")
+    dead_letters: list[str] = field(default_factory=list)
+    operations: Counter[str] = field(default_factory=Counter)
+    repeated: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def relations(self) -> Iterator[tuple[str, Table]]:
+        """The name of each table in the lake, `source__table`, and the table that it replicates."""
+        for source, only in self.connectors.values():
+            for name, table in self.tables.items():
+                if only is None or name in only:
+                    yield f"{source}__{name}", table
+
+    def differences(self, at: int) -> list[str]:
+        """How the current tables differ from the source, as lines."""
+        return [
+            f"{name} {line}"
+            for name, rows in self.expected[at].items()
+            for line in truth.of_contents(rows, self.shown[at][name])
+        ]
+
+    def differences_of_versions(self) -> list[str]:
+        """How the histories differ from the source, as lines."""
+        return [
+            f"{name} {line}"
+            for name, versions in self.expected_versions.items()
+            for line in truth.of_versions(versions, self.shown_versions[name], self.snapshot)
+        ]
+
+
+def now() -> str:
+    """The time, as truth.py writes times."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+@dataclass
+class Stage:
+    """The source, the producer and the lake, and what they do in turn."""
+
+    source: Postgres | MariaDB
+    engine: debezium.Engine
+    project: Project
+    replica: Replica
+    # What a table has now.
+    content: Callable[[Table], dict[Key, Row]]
+
+    def wait(self, until: Callable[[], bool], what: str, seconds: float = 60) -> None:
+        """Wait for something that the producer does."""
+        end = time.monotonic() + seconds
+        while not until():
+            self.engine.check()
+            if time.monotonic() > end:
+                log = self.engine.log.read_text()[-2000:]
+                raise RuntimeError(f"waited {seconds} s for {what}: {log}")
+            time.sleep(0.1)
+
+    def files(self, topic: str) -> list[Path]:
+        """The files of a topic that the producer has written and nobody has delivered yet."""
+        return sorted((self.engine.outbox / topic).glob("[!.]*"))
+
+    def reach(self, mark: int) -> None:
+        """Wait until everything before now has left the producer."""
+        self.source.sql(f"insert into ticketing.mark values ({mark})")
+        wanted = f'"mark_id":{mark}'
+        topics = [f"{name}.ticketing.mark" for name in self.replica.connectors]
+        self.wait(
+            lambda: all(
+                any(wanted in file.read_text() for file in self.files(topic)) for topic in topics
+            ),
+            f"mark {mark}",
+        )
+
+    def deliver(self) -> None:
+        """Move what the producer has written into the landing folder."""
+        for folder in self.engine.outbox.iterdir():
+            if folder.name.endswith(".mark"):
+                continue
+            (self.project.landing / folder.name).mkdir(parents=True, exist_ok=True)
+            for file in self.files(folder.name):
+                file.rename(self.project.landing / folder.name / file.name)
+
+    def tidemark(self, *arguments: str) -> str:
+        """Run a command as a user does; gives what it printed."""
+        started = time.monotonic()
+        printed = io.StringIO()
+        with self.project.here(), redirect_stdout(printed), redirect_stderr(printed):
+            status = cli.main(arguments)
+        self.replica.seconds[f"{len(self.replica.seconds)} {arguments[0]}"] = (
+            time.monotonic() - started
+        )
+        assert status == 0, printed.getvalue()
+        return printed.getvalue()
+
+    def compare(self, expected: Mapping[str, dict[Key, Row]]) -> None:
+        """Note what the current tables show."""
+        self.replica.expected.append(
+            {name: expected[table.name] for name, table in self.replica.relations()}
+        )
+        self.replica.shown.append(
+            {
+                name: truth.shown_content(self.project.spark, f"current.cur_{name}", table)
+                for name, table in self.replica.relations()
+            }
+        )
+
+    def contents(self) -> dict[str, dict[Key, Row]]:
+        """What the source has now."""
+        return {name: self.content(table) for name, table in self.replica.tables.items()}
+
+    def declare(self, read_from: str) -> None:
+        """Declare the tables as a user does, after the snapshot."""
+        replica = self.replica
+        topics = [
+            f"{connector}.ticketing.{name}"
+            for connector, (_, only) in replica.connectors.items()
+            for name in only or replica.tables
+        ]
+        self.wait(lambda: all(self.files(topic) for topic in topics), "the snapshot")
+        replica.snapshot = (read_from, now())
+        self.deliver()
+        replica.discovered = self.tidemark("discover")
+        for yml in (self.project.folder / "models").rglob("*__sources.yml"):
+            # A query more for each table and run: test_commands has it.
+            sources = yaml.safe_load(yml.read_text())
+            for table in sources["sources"][0]["tables"]:
+                del table["data_tests"]
+            yml.write_text(yaml.safe_dump(sources, sort_keys=False))
+        self.tidemark("add", *(source for source, _ in replica.connectors.values()))
+
+    def crash(self, topic: str) -> None:
+        """Kill the producer when it has delivered changes that it has not noted; start it again."""
+        offsets = self.engine.state / f"{topic.split('.')[0]}.offsets"
+        noted = offsets.stat().st_mtime_ns
+        self.wait(lambda: offsets.stat().st_mtime_ns > noted, "the next note of offsets")
+        before = len(self.files(topic))
+        self.wait(lambda: len(self.files(topic)) > before, "further changes")
+        self.engine.kill()
+        self.engine.start()
+
+    def look(self, connector: str, place: Sequence[str]) -> None:
+        """Note the histories, what was refused, and what a connector wrote.
+
+        `place`: the fields of an event's source that say where in the log it was.
+        """
+        replica = self.replica
+        for name, table in replica.relations():
+            relation = f"history.hist_{name}"
+            replica.shown_versions[name] = truth.shown_versions(self.project.spark, relation, table)
+        sources = ", ".join(f"'{source}'" for source, _ in replica.connectors.values())
+        dead = self.project.spark.sql(
+            "select table_name, file, `column`, value, reason from tidemark.dead_letter "
+            f"where source_name in ({sources})"
+        )
+        replica.dead_letters = [str(row.asDict()) for row in dead.collect()]
+        seen: Counter[str] = Counter()
+        for event in self._events(connector):
+            replica.operations[event["op"] if event else "tombstone"] += 1
+            if event and event["op"] != "r":
+                where = {name: event["source"][name] for name in place}
+                row = {name: event[name] for name in ("op", "before", "after")}
+                seen[json.dumps({**where, **row})] += 1
+        replica.repeated = sum(number > 1 for number in seen.values())
+
+    def _events(self, connector: str) -> Iterator[Any]:
+        for file in sorted(self.project.landing.glob(f"{connector}.*/*.json")):
+            if not file.name.endswith(".keys.json"):
+                for line in file.read_text().split("\n")[:-1]:
+                    event = json.loads(line)
+                    yield event and event["payload"]

@@ -1,0 +1,128 @@
+"""The lake equals a MariaDB database under load, by what Debezium writes. See test_postgres.py."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e import debezium, mariadb, mariadb_clients
+from tests.e2e import mariadb_truth as truth
+from tests.e2e.mariadb import MariaDB
+from tests.e2e.stage import SEED, Connectors, Replica, Stage, now
+from tests.project import Project
+
+pytestmark = [pytest.mark.e2e, pytest.mark.functional]
+
+SECONDS = int(os.environ.get("TIDEMARK_E2E_SECONDS", "15"))
+RATE = int(os.environ.get("TIDEMARK_E2E_RATE", "30"))
+SCHEMA = Path(__file__).with_name("mariadb_ticketing.sql")
+ROWS = Path(__file__).with_name("mariadb_rows.sql")
+CONNECTORS: Connectors = {"shop": ("ticketing", None)}
+# Not at the end of the row: later changes have the other columns at other places.
+ADD_COLUMN = """
+alter table ticketing.visitor add column level varchar(20) after name;
+create or replace procedure work.change_level(id bigint unsigned)
+    update ticketing.visitor set level = left(work.odd_text(), 20) where visitor_id = id;
+"""
+# In one second, so that the log and the truth have the same one.
+TRUNCATE = """
+set timestamp = floor(unix_timestamp());
+insert into audit.change (of_table, changed_at) values ('seat_hold', utc_timestamp());
+truncate table ticketing.seat_hold;
+"""
+
+
+@pytest.fixture(scope="module")
+def replica(
+    tmp_path_factory: pytest.TempPathFactory,
+    spark: SparkSession,
+    module_project: Callable[[], Project],
+) -> Iterator[Replica]:
+    mariadb.require()
+    folder = tmp_path_factory.mktemp("e2e")
+    with mariadb.running() as source:
+        # A crash repeats what came after the last flush.
+        shared = {**debezium.MARIADB_EXACT, "keys": "", "offset.flush.interval.ms": "4000"}
+        connector = debezium.mariadb_settings("shop", source, folder / "state", **shared)
+        engine = debezium.Engine(
+            folder / "outbox", folder / "state", [connector], debezium.MARIADB_LOCK
+        )
+        try:
+            yield _run(source, engine, module_project())
+        finally:
+            engine.kill()
+
+
+def _run(source: MariaDB, engine: debezium.Engine, project: Project) -> Replica:
+    started = time.monotonic()
+    replica = Replica(CONNECTORS)
+    stage = Stage(source, engine, project, replica, lambda table: truth.content(source, table))
+    source.sql(SCHEMA.read_text())
+    truth.watch(source)
+    source.sql(ROWS.read_text())
+    replica.tables = truth.tables(source)
+    start = truth.last_change(source)
+    # A time of the log has no fraction.
+    read_from = now()[:19]
+    engine.start()
+    # When the first row is there, the place in the log is known: from there on, each change is an
+    # event.
+    stage.wait(lambda: any(engine.outbox.glob("shop.ticketing.*/[!.]*")), "the first row")
+    with mariadb_clients.working(source, SECONDS, RATE, SEED) as work:
+        stage.declare(read_from)
+        with mariadb_clients.paused(source):
+            source.sql(ADD_COLUMN)
+            truth.watch(source)
+        replica.tables = truth.tables(source)
+        stage.crash("shop.ticketing.visitor")
+        with mariadb_clients.paused(source):
+            source.sql(TRUNCATE)
+            stage.reach(1)
+            stage.deliver()
+            at_mark = stage.contents()
+        replica.reports.append(stage.tidemark("run"))
+        stage.compare(at_mark)
+        mariadb_clients.finish(work)
+    stage.reach(2)
+    stage.deliver()
+    replica.reports.append(stage.tidemark("run"))
+    stage.compare(stage.contents())
+    for name, table in replica.relations():
+        replica.expected_versions[name] = truth.versions(source, table, start)
+    stage.look("shop", ("file", "pos", "row", "table"))
+    replica.seconds["all"] = time.monotonic() - started
+    print({name: round(seconds, 1) for name, seconds in replica.seconds.items()})
+    print(replica.operations, "repeated:", replica.repeated)
+    return replica
+
+
+def test_discover_declares_every_table(replica: Replica) -> None:
+    lines = [line.split() for line in replica.discovered.splitlines() if "__" not in line]
+    found = {line[0]: line[1:] for line in lines if line and "." in line[0]}
+    for name, table in replica.tables.items():
+        assert " ".join(found[f"ticketing.{name}"][3:]) == ", ".join(table.key)
+    assert "TODO" not in replica.discovered
+
+
+def test_the_producer_wrote_what_makes_replication_hard(replica: Replica) -> None:
+    """Otherwise the other tests would prove little."""
+    assert set(replica.operations) >= {"r", "c", "u", "d", "t", "tombstone"}
+    assert replica.repeated > 0
+
+
+def test_nothing_is_refused(replica: Replica) -> None:
+    assert not replica.dead_letters, "\n".join(replica.dead_letters[:40])
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_current_tables_equal_the_source(replica: Replica, at: int) -> None:
+    differences = replica.differences(at)
+    assert not differences, "\n".join(differences[:40])
+
+
+def test_histories_have_one_version_for_each_state(replica: Replica) -> None:
+    differences = replica.differences_of_versions()
+    assert not differences, "\n".join(differences[:40])
