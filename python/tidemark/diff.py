@@ -5,10 +5,9 @@ own, and reads everything else where it is (`--defer`). This module compares the
 tables of the lake.
 """
 
-import io
 import os
+import shutil
 import subprocess
-import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -126,13 +125,12 @@ def _check_out(commit: str, folder: Path) -> None:
     """Write the project as of a commit, with the packages that are installed now."""
     project = paths.project_dir()
     below = (_git("rev-parse", "--show-prefix") or b"").decode().strip()
-    content = _git("archive", "--format=tar", f"{commit}:{below}")
-    if content is None:
+    archive = folder.with_suffix(".tar")
+    if _git("archive", f"--output={archive}", f"{commit}:{below}") is None:
         raise ConfigError(
             f"The commit {commit[:7]} has no folder {below}: nothing to compare with."
         )
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        archive.extractall(folder, filter="tar")
+    shutil.unpack_archive(archive, folder, filter="tar")
     settings = folder / "dbt_project.yml"
     if not settings.exists():
         raise ConfigError(
