@@ -60,6 +60,8 @@ _AT_FIRST_USE = {
 FORMAT = 1
 _FORMAT = "tidemark.format"
 KEEPS_FORMAT = f"'{_FORMAT}' = '{FORMAT}'"
+# The property that only the tables of current_from_changes and history_from_changes have.
+DERIVED = "tidemark.derived_from"
 
 _TYPES = {
     "bigint": pa.int64(),
