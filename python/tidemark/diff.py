@@ -5,27 +5,27 @@ own, and reads everything else where it is (`--defer`). This module compares the
 tables of the lake.
 """
 
-import io
 import os
+import shutil
 import subprocess
-import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tabulate import tabulate
 
 from tidemark import paths, report, runs, targets
+from tidemark.dbt_plugin import dbt
 from tidemark.errors import ConfigError, printable
 from tidemark.ingest import books
+from tidemark.spark import session
 from tidemark.variables import during
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _EXAMPLES = 3
 _CHANGED = "state:modified+"
@@ -59,9 +59,6 @@ def diff(ref: str, *, keep: bool = False, say: Callable[[str], None] = print) ->
     the results. Raises ConfigError, before anything is built, if the commit is unknown or a result
     would replace a table; BuildError, after the comparison, if a model or test failed.
     """
-    from tidemark.dbt_plugin import dbt
-    from tidemark.spark import session
-
     base = _merge_base(ref)
     spark = session.get()
     run_id = runs.new_run_id()
@@ -126,13 +123,12 @@ def _check_out(commit: str, folder: Path) -> None:
     """Write the project as of a commit, with the packages that are installed now."""
     project = paths.project_dir()
     below = (_git("rev-parse", "--show-prefix") or b"").decode().strip()
-    content = _git("archive", "--format=tar", f"{commit}:{below}")
-    if content is None:
+    archive = folder.with_suffix(".tar")
+    if _git("archive", f"--output={archive}", f"{commit}:{below}") is None:
         raise ConfigError(
             f"The commit {commit[:7]} has no folder {below}: nothing to compare with."
         )
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        archive.extractall(folder, filter="tar")
+    shutil.unpack_archive(archive, folder, filter="tar")
     settings = folder / "dbt_project.yml"
     if not settings.exists():
         raise ConfigError(
@@ -171,7 +167,7 @@ def _tables(manifest: Any) -> dict[str, Any]:
     }
 
 
-def _require_own_schemas(spark: "SparkSession", wanted: Mapping[str, Any]) -> None:
+def _require_own_schemas(spark: SparkSession, wanted: Mapping[str, Any]) -> None:
     """Refuse a schema that exists: the results would be among its tables, and it is dropped."""
     for node in wanted.values():
         if spark.catalog.databaseExists(f"`{node.schema}`"):
@@ -194,7 +190,7 @@ def _told(wanted: Mapping[str, Any], gone: Sequence[str]) -> str:
     return text + (f" Deleted: {', '.join(gone)}; their tables stay." if gone else "")
 
 
-def _compare(spark: "SparkSession", node: Any, before: Any) -> _Compared:
+def _compare(spark: SparkSession, node: Any, before: Any) -> _Compared:
     """Compare a model's result with its table in the lake."""
     new = spark.table(_table(node))
     found = _Compared(node.name)
@@ -222,10 +218,8 @@ def _compare(spark: "SparkSession", node: Any, before: Any) -> _Compared:
     return found
 
 
-def _comparable(frame: "DataFrame", names: Sequence[str], as_text: Sequence[str]) -> "DataFrame":
+def _comparable(frame: DataFrame, names: Sequence[str], as_text: Sequence[str]) -> DataFrame:
     """These columns, with those as text that Spark cannot compare, or that have another type."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     kinds = dict(frame.dtypes)
     return frame.select(
         [
@@ -239,17 +233,15 @@ def _comparable(frame: "DataFrame", names: Sequence[str], as_text: Sequence[str]
     )
 
 
-def _is_unique(frame: "DataFrame", key: Sequence[str]) -> bool:
+def _is_unique(frame: DataFrame, key: Sequence[str]) -> bool:
     columns = [f"`{name}`" for name in key]
     return not frame.groupBy(*columns).count().where("count > 1").take(1)
 
 
 def _compare_by_key(
-    found: _Compared, old: "DataFrame", new: "DataFrame", key: Sequence[str], names: Sequence[str]
+    found: _Compared, old: DataFrame, new: DataFrame, key: Sequence[str], names: Sequence[str]
 ) -> None:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    def struct(frame: "DataFrame", alias: str) -> "DataFrame":
+    def struct(frame: DataFrame, alias: str) -> DataFrame:
         keys = [F.col(f"`{name}`").alias(f"{alias}{at}") for at, name in enumerate(key)]
         return frame.select(*keys, F.struct(*[f"`{name}`" for name in (*key, *names)]).alias(alias))
 
@@ -311,6 +303,6 @@ def _as_markdown(compared: Sequence[_Compared]) -> str:
     return "\n".join(lines)
 
 
-def _drop(spark: "SparkSession", nodes: Iterable[Any]) -> None:
+def _drop(spark: SparkSession, nodes: Iterable[Any]) -> None:
     for schema in sorted({node.schema for node in nodes}):
         spark.sql(f"drop schema if exists `{schema}` cascade")

@@ -15,20 +15,19 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
 from tabulate import tabulate
 
 from tidemark import maintain, paths, report, runs, s3, storage
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Column, Feed, Reference
-from tidemark.ingest import books, ledger, planning, tombstones
+from tidemark.ingest import books, erased, ledger, planning, tombstones
 from tidemark.ingest.files import LandedFile
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tidemark.spark import lease, session
 
 # What tells the rows of a change log apart, and the dead letters.
 _ROW = ("_load_id", "_file", "_position", "_op")
@@ -89,8 +88,6 @@ def erase(
     ConfigError, before anything changes, for a subject or a key that is not there, and
     TidemarkError if values remain somewhere: the message says where.
     """
-    from tidemark.spark import lease, session
-
     parsed = project.current()
     tagged = sorted({r.subject for feed in parsed.feeds for r in feed.references} - _names(parsed))
     if subject and subject not in tagged:
@@ -133,15 +130,13 @@ def _names(parsed: project.Project) -> set[str]:
 
 
 def _hashes(
-    spark: "SparkSession",
+    spark: SparkSession,
     own: books.Books,
     feeds: Sequence[Feed],
     subject: str,
     keys: Sequence[str],
 ) -> dict[str, set[str]]:
     """The hashes of the keys. Raises ConfigError for a key that no change log ever had."""
-    from tidemark.ingest import erased
-
     salt = tombstones.salt(own)
     references = [
         (feed, each) for feed in feeds for each in feed.references if each.subject == subject
@@ -174,7 +169,7 @@ class _Erasure:
 
     def __init__(
         self,
-        spark: "SparkSession",
+        spark: SparkSession,
         own: books.Books,
         parsed: project.Project,
         say: Callable[[str], None],
@@ -248,8 +243,6 @@ class _Erasure:
 
     def _follow(self) -> None:
         """Add the keys of the rows that belong to nobody else, and so on below them."""
-        from tidemark.ingest import erased
-
         before = -1
         while before != (before := sum(map(len, self.hashes.values()))):
             for feed in self.feeds:
@@ -266,18 +259,16 @@ class _Erasure:
                             self.hashes.setdefault(own_key.subject, set()).update(found)
 
     def _marked(
-        self, rows: "DataFrame", references: Sequence[Reference], *, are_texts: bool = True
-    ) -> "DataFrame":
-        from tidemark.ingest import erased
-
+        self, rows: DataFrame, references: Sequence[Reference], *, are_texts: bool = True
+    ) -> DataFrame:
         known = [each for each in references if each.subject in self.hashes]
         return erased.mark(rows, known, self._all_hashes(), self.salt, are_texts=are_texts)
 
-    def _all_hashes(self) -> "DataFrame":
+    def _all_hashes(self) -> DataFrame:
         pairs = [(subject, each) for subject, hashes in self.hashes.items() for each in hashes]
         return self.spark.createDataFrame(pairs, "subject string, value string")
 
-    def _of_log(self, feed: Feed) -> "DataFrame":
+    def _of_log(self, feed: Feed) -> DataFrame:
         """The rows of the log to delete or to mask."""
         marked = self._marked(self.spark.table(feed.log), feed.all_references)
         return marked.where("_is_erased or _is_masked").select(*_ROW, "_is_erased").distinct()
@@ -297,8 +288,6 @@ class _Erasure:
 
     def _letters(self, feed: Feed) -> list[tuple[Any, ...]]:
         """The dead letters of the feed that have a key in their record, before any is deleted."""
-        from tidemark.ingest import erased
-
         if feed.name not in self._known_letters:
             references = [each for each in feed.all_references if each.subject in self.hashes]
             letters = self.spark.table(books.DEAD_LETTER).where(books.is_of(feed))
@@ -342,8 +331,6 @@ class _Erasure:
 
     def _shared_keys(self, feed: Feed) -> int:
         """The number of keys of which some rows are deleted and some stay."""
-        from tidemark.ingest import erased
-
         rows = self._marked(self.spark.table(feed.log), feed.all_references)
         key = erased.hashed(feed.name, feed.own_key.columns, self.salt)
         is_erased = rows.selectExpr(f"{key} as own_key", "_is_erased").where("own_key is not null")
@@ -439,8 +426,6 @@ class _Erasure:
         self.done.files += ledger.removed_files(self.own, feed, self.name)
 
     def _delete_from_log(self, feed: Feed) -> None:
-        from tidemark.ingest import erased
-
         counts = self._counts(feed)
         done = self.done.of(feed.log.replace("`", ""))
         done.masked = sum(masked for _, masked in counts.values())
@@ -472,7 +457,7 @@ class _Erasure:
             )
 
     @contextmanager
-    def _view(self, rows: "DataFrame") -> Iterator[str]:
+    def _view(self, rows: DataFrame) -> Iterator[str]:
         """The name of a view with these rows, for a MERGE."""
         name = f"erased_in_{re.sub('[^0-9A-Za-z]', '_', self.name)}"
         rows.createOrReplaceTempView(name)
@@ -506,7 +491,7 @@ class _Erasure:
             if node.relation:
                 self.done.of(node.relation).built = not node.keeps_rows
 
-    def _references_in(self, name: str, table: "DataFrame") -> list[tuple[Feed, Reference]]:
+    def _references_in(self, name: str, table: DataFrame) -> list[tuple[Feed, Reference]]:
         """The references of the feeds above a node whose columns its table has.
 
         A column of that name must not be another feed's as well: then it may be anything. So may a
@@ -534,8 +519,6 @@ class _Erasure:
 
     def _delete_from_table(self, name: str) -> None:
         """Delete from a table that a full refresh does not build anew, such as a snapshot."""
-        from tidemark.ingest import erased
-
         relation = self.parsed.nodes[name].relation
         if not self.spark.catalog.tableExists(books.quoted(relation)):
             return

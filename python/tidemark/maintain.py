@@ -183,10 +183,6 @@ def at_end_of_run(
     _forget(spark, wanted, say)
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:
     """The relations with these names: `schema.table`, a model, or a feed. Without names, all."""
     known: dict[str, str] = {table: table for table in books.TABLES}
@@ -343,7 +339,7 @@ def _forget(spark: "SparkSession", wanted: Policy, say: Callable[[str], None]) -
         spark.sql(f"delete from {books.RUNS} where {_is_before(begin)}")
         say(f"Deleted {report.counted(old, 'row')} of tidemark.runs.")
     report.forget(begin)
-    own.set_property(books.LEDGER, _MAINTAINED, _now())
+    own.set_property(books.LEDGER, _MAINTAINED, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def _planned(due: Iterable[Table]) -> str:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
-from tidemark import maintain, paths, report, restore, status
+from tidemark import maintain, paths, report, status
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, printable
 from tidemark.ingest import books
@@ -183,7 +183,7 @@ def _size(relation: str, today: date, node: str, layer: str) -> Size | None:
         table = maintain.files_of(relation, delta)
         deleted = pa.RecordBatchReader.from_stream(delta.deletion_vectors())
         rows = delta.count() - sum(_false(batch.column("selection_vector")) for batch in deleted)
-        is_kept = layer == _LOGS or restore.DERIVED in delta.metadata().configuration
+        is_kept = layer == _LOGS or books.DERIVED in delta.metadata().configuration
         sizes = (rows, table.files, table.size, table.most_small)
         by_day = _by_day(delta.history(), rows, today)
         return Size(relation, node, layer, *sizes, by_day, is_kept)

@@ -88,6 +88,12 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def one_line(landed: Sequence[Landed]) -> str:
     """What landed, in one line."""
     new = [entry for entry in landed if entry.is_new]
@@ -156,8 +162,7 @@ def without_folder(landed: Sequence[Landed]) -> Iterator[str]:
     """A line with the tables that have no folder in the landing folder, if there are any."""
     waiting = [f"{entry.feed.name} ({entry.feed.path})" for entry in landed if not entry.has_folder]
     if waiting:
-        more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-        yield f"No folder in {paths.landing()} yet: {', '.join(waiting[:3])}{more}"
+        yield f"No folder in {paths.landing()} yet: {some(waiting)}"
 
 
 def remarks(landed: Sequence[Landed]) -> Iterator[str]:

@@ -8,28 +8,23 @@ version a run left.
 import difflib
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import SparkSession
 from tabulate import tabulate
 
 from tidemark import maintain, report, runs
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.ingest import books, ledger
+from tidemark.spark import lease, session
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-# The property that only the tables of current_from_changes and history_from_changes have.
-DERIVED = "tidemark.derived_from"
 # Operations that change no row.
 _SAME_ROWS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES")
 
 
 def show(model: str) -> None:
     """Print the versions of a table, with their runs."""
-    from tidemark.spark import session
-
     parsed = project.current()
     versions = _versions(session.get(), parsed.nodes[_node(parsed, model)].relation)
     rows = [
@@ -46,8 +41,6 @@ def restore(model: str, point: str) -> None:
     Raises ConfigError, before anything changes, if there is no such table or version, or if a file
     was retracted since; TidemarkError if the version's files were deleted.
     """
-    from tidemark.spark import lease, session
-
     parsed = project.current()
     name = _node(parsed, model)
     relation = parsed.nodes[name].relation
@@ -81,8 +74,6 @@ def restore(model: str, point: str) -> None:
 
 def register() -> None:
     """Add the project's tables that are in the warehouse to a metastore that lacks them."""
-    from tidemark.spark import lease, session
-
     spark = session.get()
     count = 0
     with lease.held(spark):
@@ -108,11 +99,11 @@ def _node(parsed: project.Project, model: str) -> str:
     return known[model]
 
 
-def _versions(spark: "SparkSession", relation: str) -> Sequence[Any]:
+def _versions(spark: SparkSession, relation: str) -> Sequence[Any]:
     """The versions of a current or history table, the newest first."""
     if not spark.catalog.tableExists(books.quoted(relation)):
         raise ConfigError(f"{relation} is not built yet: tidemark run")
-    if DERIVED not in books.of(spark).properties(books.quoted(relation)):
+    if books.DERIVED not in books.of(spark).properties(books.quoted(relation)):
         raise ConfigError(
             f"{relation} is neither a current nor a history table, so no run would apply what came "
             f"after. Delta can restore it: restore table {relation} to version as of ..."

@@ -230,7 +230,9 @@ class Run:
             what = "everything"
         else:
             what = _of_load(parsed, due, newest, built) or (
-                "everything that has files" if is_all else _some(due)
+                "everything that has files"
+                if is_all
+                else report.some(sorted(name.rsplit(".", 1)[-1] for name in due))
             )
         self.tell(f"Building {what}.")
         done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
@@ -353,11 +355,6 @@ def _of_load(
     if parsed.below(parsed.sources_of(of_load)).issuperset(due):
         return f"what depends on {', '.join(sorted(of_load))}"
     return ""
-
-
-def _some(nodes: Collection[str]) -> str:
-    names = sorted(name.rsplit(".", 1)[-1] for name in nodes)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _selector(node: project.Node) -> str:

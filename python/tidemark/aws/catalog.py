@@ -1,6 +1,5 @@
 """Register the lake's Delta tables in the AWS Glue Data Catalog, for Athena and others."""
 
-import hashlib
 import json
 import os
 import re
@@ -15,9 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tidemark import aws, paths, s3
+from tidemark import aws, paths, report, s3
 from tidemark.aws import glue_table, lake_formation
 from tidemark.aws.declared import Declared, tables
+from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.spark import session
 
@@ -51,7 +51,8 @@ class Outcome:
         found = []
         if self.new or self.refreshed:
             counts = f"{len(self.new)} new tables, {len(self.refreshed)} updated"
-            found.append(f"Data Catalog: {counts}: {_some([*self.new, *self.refreshed])}.")
+            names = report.some([*self.new, *self.refreshed], _SOME)
+            found.append(f"Data Catalog: {counts}: {names}.")
         return [*found, *self.remarks]
 
     def require_success(self) -> None:
@@ -60,7 +61,7 @@ class Outcome:
         if self.not_on_s3:
             problems.append(
                 "Athena reads only from S3, but these tables are elsewhere: "
-                f"{_some(self.not_on_s3)}. Set TIDEMARK_WAREHOUSE to s3a://bucket/folder."
+                f"{report.some(self.not_on_s3, _SOME)}. Set TIDEMARK_WAREHOUSE to s3a://bucket/folder."
             )
         if problems:
             more = [f"And {len(problems) - _SOME} more."] if len(problems) > _SOME else []
@@ -83,9 +84,9 @@ def register(
         say(line)
     say(f"{len(found.unchanged)} tables were already up to date.")
     if found.views:
-        say(f"Skipped, because Athena cannot run Spark's views: {_some(found.views)}.")
+        say(f"Skipped, because Athena cannot run Spark's views: {report.some(found.views, _SOME)}.")
     if found.not_delta:
-        say(f"Skipped, because they are not Delta tables: {_some(found.not_delta)}.")
+        say(f"Skipped, because they are not Delta tables: {report.some(found.not_delta, _SOME)}.")
     found.require_success()
 
 
@@ -103,7 +104,7 @@ class AtEnd:
             (each.full_name, each.description, dict(each.columns), sorted(each.access.entries()))
             for each in self.tables
         ]
-        self._identity = _digest([place, said])
+        self._identity = project.digest_of([place, said])
         known = _remembered()
         self._known = known if known.get("as") == self._identity else {}
 
@@ -164,7 +165,7 @@ class Registration:
         for table, schema in zip(there, schemas, strict=True):
             if schema is None:
                 continue
-            digest = _digest([schema.json()])
+            digest = project.digest_of([schema.json()])
             if self._known.get(table.full_name) == digest:
                 self._outcome.unchanged.append(table.full_name)
                 self._outcome.digests[table.full_name] = digest
@@ -318,13 +319,3 @@ def _remember(what: Mapping[str, Any]) -> None:
 
 def _memory() -> Path:
     return paths.lake_dir() / "registered.json"
-
-
-def _digest(what: Any) -> str:
-    text = json.dumps(what, default=str, sort_keys=True)
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
-    return f"{', '.join(names[:_SOME])}{more}"

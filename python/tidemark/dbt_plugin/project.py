@@ -172,19 +172,19 @@ def of(manifest: Any) -> Project:
         for name, macro in sorted(manifest.macros.items())
         if name.rsplit(".", 1)[-1].startswith(_CALLED_BY_DBT)
     ]
-    everywhere = _digest([shared, _variables()])
+    everywhere = digest_of([shared, _variables()])
     macros = _Macros(manifest)
     own: dict[str, tuple[str, list[str]]] = {}
     for name, source in manifest.sources.items():
         columns = {each: column.data_type for each, column in source.columns.items()}
         told = [columns, source.source_meta, source.config.to_dict(), source.schema]
-        own[name] = (_digest([told, sorted(tests.get(name, []))]), [])
+        own[name] = (digest_of([told, sorted(tests.get(name, []))]), [])
     for name, node in manifest.nodes.items():
         if node.resource_type in ("model", "seed", "snapshot"):
             columns = {each: column.data_type for each, column in node.columns.items()}
             told = [node.checksum.checksum, node.alias, node.schema, node.config.to_dict(), columns]
             parts = [everywhere, told, sorted(tests.get(name, [])), macros.of(node)]
-            own[name] = (_digest(parts), list(getattr(node.depends_on, "nodes", [])))
+            own[name] = (digest_of(parts), list(getattr(node.depends_on, "nodes", [])))
     sources = {name: _as_declared(source) for name, source in manifest.sources.items()}
     declared = {feed.name for feed in feeds_of(sources.values())}
     nodes = {}
@@ -246,7 +246,7 @@ def keep(project: Project, manifest: Any, stamp: str) -> None:
     kept = {
         "stamp": stamp,
         # Store only digests, since a variable may be a secret.
-        "variables": {name: _digest(value) for name, value in manifest.env_vars.items()},
+        "variables": {name: digest_of(value) for name, value in manifest.env_vars.items()},
         "sources": project.sources,
         "nodes": {name: asdict(node) for name, node in project.nodes.items()},
         "tests": project.tests,
@@ -307,7 +307,7 @@ class _Macros:
         called = frozenset(_reached(self.calls, node.depends_on.macros))
         if called not in self.digests:
             texts = [self.macros[name].macro_sql for name in sorted(called & self.macros.keys())]
-            self.digests[called] = _digest(texts)
+            self.digests[called] = digest_of(texts)
         return self.digests[called]
 
 
@@ -323,7 +323,7 @@ def _tests(manifest: Any) -> dict[str, list[str]]:
         if test.resource_type in ("test", "unit_test"):
             told = test.to_dict()
             names = ("raw_code", "test_metadata", "config", "given", "expect", "overrides")
-            text = _digest([test.unique_id, {name: told.get(name) for name in names}])
+            text = digest_of([test.unique_id, {name: told.get(name) for name in names}])
             for parent in test.depends_on.nodes:
                 found.setdefault(parent, []).append(text)
     return found
@@ -333,7 +333,7 @@ def _fingerprint(name: str, own: Mapping[str, tuple[str, list[str]]]) -> str:
     @cache
     def of_node(name: str) -> str:
         digest, parents = own[name]
-        return _digest([digest, [of_node(each) for each in sorted(parents) if each in own]])
+        return digest_of([digest, [of_node(each) for each in sorted(parents) if each in own]])
 
     return of_node(name)
 
@@ -363,7 +363,8 @@ def _reached(edges: Mapping[str, Iterable[str]], start: Iterable[str]) -> set[st
     return found
 
 
-def _digest(value: Any) -> str:
+def digest_of(value: Any) -> str:
+    """A short text that differs if the value, as JSON, does."""
     text = json.dumps(value, default=str, sort_keys=True)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
@@ -410,7 +411,7 @@ def stamp() -> str:
     seen = [str(root), values, *map(_version, ("dbt-core", "dbt-spark", "tidemark"))]
     files = [each for folder in folders for each in paths.states(str(root / folder))]
     files += [paths.state(str(each)) for each in sorted(root.glob("*.yml"))]
-    return _digest([seen, files])
+    return digest_of([seen, files])
 
 
 def _version(package: str) -> str:
@@ -422,5 +423,5 @@ def _version(package: str) -> str:
 
 def _are_set(variables: Mapping[str, str]) -> bool:
     return all(
-        _digest(os.environ.get(name, _NOT_SET)) == digest for name, digest in variables.items()
+        digest_of(os.environ.get(name, _NOT_SET)) == digest for name, digest in variables.items()
     )

@@ -7,7 +7,6 @@ the same Delta tables, which Spark creates.
 
 import os
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -61,6 +60,8 @@ _AT_FIRST_USE = {
 FORMAT = 1
 _FORMAT = "tidemark.format"
 KEEPS_FORMAT = f"'{_FORMAT}' = '{FORMAT}'"
+# The property that only the tables of current_from_changes and history_from_changes have.
+DERIVED = "tidemark.derived_from"
 
 _TYPES = {
     "bigint": pa.int64(),
@@ -79,45 +80,84 @@ _ROWS_OF_GROUP = 100_000
 Row = Mapping[str, Any]
 
 
-class Books(ABC):
-    """Reads and writes Tidemark's own tables."""
+class Books:
+    """Reads and writes Tidemark's own tables: this class through Spark."""
 
-    @abstractmethod
+    def __init__(self, spark: "SparkSession | None" = None) -> None:
+        self._spark = spark
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The Spark that knows the places of all tables."""
+        assert self._spark
+        return self._spark
+
     def create(self) -> None:
         """Create missing tables, and missing columns after an upgrade of Tidemark.
 
         Raises ConfigError if a newer Tidemark has written the tables.
         """
+        from tidemark.spark import session
 
-    @abstractmethod
+        self.spark.sql(f"create schema if not exists {SCHEMA}")
+        found = self.spark.sql(f"show tables in {SCHEMA}").collect()
+        there = {f"{SCHEMA}.{row.tableName}" for row in found}
+        if LEDGER in there:
+            _require_known_format(Books(self.spark))
+        for table, columns in TABLES.items():
+            if table not in there:
+                session.create_table(self.spark, table, columns, f"tblproperties ({KEEPS_FORMAT})")
+                continue
+            known = {name.lower() for name in self.spark.table(table).columns}
+            for entry in columns.split(", "):
+                if entry.split()[0] not in known:
+                    self.spark.sql(f"alter table {table} add column {entry}")
+
     def read(
         self, table: str, columns: Sequence[str], where: str = "true"
     ) -> Iterator[pa.RecordBatch]:
         """The columns of the rows for which a simple SQL condition holds, in any order."""
+        from tidemark.spark import spark_line
 
-    @abstractmethod
+        found = self.spark.table(table).where(where)
+        known = {name.lower() for name in found.columns}
+        wanted = pa.schema([schema(table).field(name) for name in columns])
+        told = [
+            name if name in known else f"cast(null as {_spark_type(table, name)}) as {name}"
+            for name in columns
+        ]
+        yield from spark_line.to_arrow(found.selectExpr(*told), wanted).to_batches()
+
     def exists(self, table: str) -> bool:
         """Whether the table is there."""
+        return self.spark.catalog.tableExists(table)
 
-    @abstractmethod
     def newest_load(self, feed: "Feed") -> int:
         """The newest load in the feed's change log or dead letter, 0 without one."""
+        if not self.spark.catalog.tableExists(feed.log):
+            return 0
+        found = self.spark.sql(
+            f"select max(_load_id) as id from {feed.log} union all "
+            f"select max(load_id) from {DEAD_LETTER} where {is_of(feed)}"
+        )
+        return max(row["id"] or 0 for row in found.collect())
 
-    @abstractmethod
     def rows_of_load(self, feed: "Feed", load_id: int) -> int:
         """The number of rows that the feed's change log has of a load, as its files say."""
+        return self.spark.table(feed.log).where(f"_load_id = {load_id}").count()
 
-    @abstractmethod
     def log_to_append(self, feed: "Feed") -> Any:
         """The feed's change log for `append_load`, or None if only Spark can write it."""
+        return None
 
-    @abstractmethod
     def properties(self, table: str) -> dict[str, str]:
         """The properties of a table of the lake."""
+        found = self.spark.sql(f"show tblproperties {table}").collect()
+        return {row["key"]: row["value"] for row in found}
 
-    @abstractmethod
     def set_property(self, table: str, name: str, value: str) -> None:
         """Set a property of one of Tidemark's own tables."""
+        self.spark.sql(f"alter table {table} set tblproperties ('{name}' = '{value}')")
 
     def append(self, table: str, rows: Iterable[Row]) -> None:
         """Add rows, in one commit; without rows there is none. What a row lacks is NULL."""
@@ -129,8 +169,15 @@ class Books(ABC):
         """Replace all rows of the table, in one commit."""
         self._write(table, _complete(table, rows), "overwrite")
 
-    @abstractmethod
-    def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None: ...
+    def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
+        names = schema(table).names
+        frame = self.spark.createDataFrame(
+            [tuple(row[name] for name in names) for row in rows], columns_of(table)
+        )
+        writer = frame.coalesce(1).write.format("delta").mode(mode)
+        if mode == "overwrite":
+            writer = writer.option("overwriteSchema", "true")
+        writer.saveAsTable(table)
 
 
 def without_spark() -> Books | None:
@@ -152,7 +199,7 @@ def without_spark() -> Books | None:
 
 def of(spark: "SparkSession") -> Books:
     """The tables, through delta-rs or Spark; `create` may be needed first."""
-    return _Files(spark) if _is_reached() else _Spark(spark)
+    return _Files(spark) if _is_reached() else Books(spark)
 
 
 def place(table: str) -> str:
@@ -257,28 +304,8 @@ def _require_known_format(own: Books) -> None:
         )
 
 
-def _create(spark: "SparkSession") -> None:
-    from tidemark.spark import session
-
-    spark.sql(f"create schema if not exists {SCHEMA}")
-    there = {f"{SCHEMA}.{row.tableName}" for row in spark.sql(f"show tables in {SCHEMA}").collect()}
-    if LEDGER in there:
-        _require_known_format(_Spark(spark))
-    for table, columns in TABLES.items():
-        if table not in there:
-            session.create_table(spark, table, columns, f"tblproperties ({KEEPS_FORMAT})")
-            continue
-        known = {name.lower() for name in spark.table(table).columns}
-        for entry in columns.split(", "):
-            if entry.split()[0] not in known:
-                spark.sql(f"alter table {table} add column {entry}")
-
-
 class _Files(Books):
-    """With delta-rs, which reads and writes Delta tables without Spark."""
-
-    def __init__(self, spark: "SparkSession | None" = None) -> None:
-        self.spark = spark
+    """With delta-rs, which reads and writes Delta tables without Spark, where it reaches them."""
 
     def create(self) -> None:
         if all(_is_table(place(table)) for table in TABLES) and all(
@@ -287,7 +314,7 @@ class _Files(Books):
         ):
             _require_known_format(self)
             return
-        self._by_spark().create()
+        super().create()
 
     def read(
         self, table: str, columns: Sequence[str], where: str = "true"
@@ -313,24 +340,24 @@ class _Files(Books):
     def newest_load(self, feed: "Feed") -> int:
         if not _is_table(place(feed.log)):
             # There is no log yet, or its schema has a place of its own.
-            return self._by_spark().newest_load(feed) if self.spark else 0
+            return super().newest_load(feed) if self._spark else 0
         tables = [self._open(name) for name in (feed.log, DEAD_LETTER)]
         return max(table.transaction_version(transaction(feed)) or 0 for table in tables)
 
     def rows_of_load(self, feed: "Feed", load_id: int) -> int:
         if not _is_table(place(feed.log)):
-            return self._by_spark().rows_of_load(feed, load_id)
+            return super().rows_of_load(feed, load_id)
         columns = ["min._load_id", "max._load_id", "num_records"]
         files = pa.table(self._open(feed.log).get_add_actions(flatten=True))
         if not {*columns} <= {*files.column_names}:
-            return self._by_spark().rows_of_load(feed, load_id)
+            return super().rows_of_load(feed, load_id)
         found = 0
         for first, last, count in zip(*(files[name].to_pylist() for name in columns), strict=True):
             if first == last == load_id:
                 found += count
             elif first is None or first <= load_id <= last:
                 # A compacted file has rows of several loads, and some files no statistics.
-                return self._by_spark().rows_of_load(feed, load_id)
+                return super().rows_of_load(feed, load_id)
         return found
 
     def log_to_append(self, feed: "Feed") -> Any:
@@ -344,16 +371,11 @@ class _Files(Books):
 
     def properties(self, table: str) -> dict[str, str]:
         if not _is_table(place(table)):
-            return self._by_spark().properties(table)
+            return super().properties(table)
         return dict(self._open(table).metadata().configuration)
 
     def set_property(self, table: str, name: str, value: str) -> None:
         self._open(table).alter.set_table_properties({name: value}, raise_if_not_exists=False)
-
-    def _by_spark(self) -> "_Spark":
-        """The tables through Spark, which knows their places."""
-        assert self.spark
-        return _Spark(self.spark)
 
     def _open(self, table: str) -> Any:
         return _opened(place(table))
@@ -372,65 +394,6 @@ class _Files(Books):
         if delta.version() % _TIDY_EACH == 0:
             delta.optimize.compact()
             delta.vacuum(dry_run=False)
-
-
-class _Spark(Books):
-    """Through Spark, where only Spark reaches the tables."""
-
-    def __init__(self, spark: "SparkSession") -> None:
-        self.spark = spark
-
-    def create(self) -> None:
-        _create(self.spark)
-
-    def read(
-        self, table: str, columns: Sequence[str], where: str = "true"
-    ) -> Iterator[pa.RecordBatch]:
-        from tidemark.spark import spark_line
-
-        found = self.spark.table(table).where(where)
-        known = {name.lower() for name in found.columns}
-        wanted = pa.schema([schema(table).field(name) for name in columns])
-        told = [
-            name if name in known else f"cast(null as {_spark_type(table, name)}) as {name}"
-            for name in columns
-        ]
-        yield from spark_line.to_arrow(found.selectExpr(*told), wanted).to_batches()
-
-    def exists(self, table: str) -> bool:
-        return self.spark.catalog.tableExists(table)
-
-    def newest_load(self, feed: "Feed") -> int:
-        if not self.spark.catalog.tableExists(feed.log):
-            return 0
-        found = self.spark.sql(
-            f"select max(_load_id) as id from {feed.log} union all "
-            f"select max(load_id) from {DEAD_LETTER} where {is_of(feed)}"
-        )
-        return max(row["id"] or 0 for row in found.collect())
-
-    def rows_of_load(self, feed: "Feed", load_id: int) -> int:
-        return self.spark.table(feed.log).where(f"_load_id = {load_id}").count()
-
-    def log_to_append(self, feed: "Feed") -> Any:
-        return None
-
-    def properties(self, table: str) -> dict[str, str]:
-        found = self.spark.sql(f"show tblproperties {table}").collect()
-        return {row["key"]: row["value"] for row in found}
-
-    def set_property(self, table: str, name: str, value: str) -> None:
-        self.spark.sql(f"alter table {table} set tblproperties ('{name}' = '{value}')")
-
-    def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
-        names = schema(table).names
-        frame = self.spark.createDataFrame(
-            [tuple(row[name] for name in names) for row in rows], columns_of(table)
-        )
-        writer = frame.coalesce(1).write.format("delta").mode(mode)
-        if mode == "overwrite":
-            writer = writer.option("overwriteSchema", "true")
-        writer.saveAsTable(table)
 
 
 def append_load(log: Any, feed: "Feed", load_id: int, rows: pa.RecordBatchReader) -> None:

@@ -10,14 +10,14 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from tidemark.feeds import Feed
 from tidemark.readers import documents
-from tidemark.readers.documents import Broken, Entries, Number, text_of, told
+from tidemark.readers.documents import EPOCH, Broken, Entries, Number, text_of, told
 from tidemark.readers.records import (
     Names,
     Records,
@@ -28,7 +28,6 @@ from tidemark.readers.records import (
 )
 
 OPERATIONS = {"c": "I", "u": "U", "d": "D", "r": "R", "t": "T"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Microseconds per unit, as a fraction.
 _MICROS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
 _UNITS = {
@@ -319,7 +318,7 @@ def _moment(value: Any, unit: str) -> str:
     times, divisor = _MICROS[unit]
     try:
         micros = int(value) * times // divisor
-        return (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None).isoformat(" ")
+        return (EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None).isoformat(" ")
     except (OverflowError, ValueError):
         return str(value)
 

@@ -25,7 +25,7 @@ from tidemark.readers.texts import WRONG
 _EXTENDED = ("$oid", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$uuid")
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\Z")
 
 
@@ -217,7 +217,7 @@ def unwrapped(value: Any) -> Any:
         since_1970 = unwrapped(inner)
         if since_1970 is not inner or isinstance(inner, Number):
             try:
-                return _EPOCH + timedelta(milliseconds=int(since_1970))
+                return EPOCH + timedelta(milliseconds=int(since_1970))
             except (TypeError, ValueError, OverflowError):
                 reason = "$date is not in milliseconds within the years 1 to 9999"
                 return Broken.because(reason, f'{{"$date": {json_of(inner)}}}')
