@@ -18,18 +18,20 @@ ONE_TRY = {
     "fs.s3a.retry.limit": "1",
 }
 
-# Patterns of a store's errors, and what to do about them. The first match counts.
+# Patterns of errors of a store and of AWS, and what to do about them. The first match counts.
 _CAUSES = (
     (
         r"NoSuchBucket|UnknownStoreException|bucket does not exist|Bucket \S+ does not exist",
         "the bucket does not exist",
     ),
     (
-        r"ExpiredToken|TokenRefreshRequired|token\S* (has|is|included in the request is) expired",
+        r"ExpiredToken|TokenRefreshRequired|token\S* (has|is|included in the request is) expired"
+        r"|RequestExpired",
         "the credentials have expired: get new ones, AWS_SESSION_TOKEN included",
     ),
     (
         r"SignatureDoesNotMatch|InvalidAccessKeyId|InvalidToken|Status Code: 401"
+        r"|InvalidClientTokenId|UnrecognizedClient|InvalidSignature|AuthFailure"
         r"|SIGNATURE_DOES_NOT_MATCH|INVALID_ACCESS_KEY_ID",
         "the credentials are wrong: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
         "AWS_SESSION_TOKEN",

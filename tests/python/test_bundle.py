@@ -1,8 +1,13 @@
 """What a job gets of a project: all that dbt reads, wherever it is named, and nothing else."""
 
+import ast
 import os
+import re
 import shutil
+import sys
 import zipfile
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -114,7 +119,28 @@ def test_a_name_that_is_not_utf_8_is_refused(project: Path) -> None:
         packed(project)
 
 
+def imported() -> Iterator[str]:
+    """The top-level modules that the job's Python imports anywhere."""
+    for file in [*(REPO / "python").glob("*.py"), *(REPO / "python/tidemark").rglob("*.py")]:
+        if "examples" in file.parts:
+            continue
+        for each in ast.walk(ast.parse(file.read_text())):
+            if isinstance(each, ast.Import):
+                yield from (name.name.partition(".")[0] for name in each.names)
+            elif isinstance(each, ast.ImportFrom):
+                yield str(each.module).partition(".")[0]
+
+
 def test_the_modules_are_all_that_the_package_imports_but_no_pyspark() -> None:
     names = {each.partition("==")[0] for each in bundle.modules()}
     assert {"dbt-core", "dbt-spark", "pyhive", "thrift", "fastavro", "boto3", "botocore"} <= names
     assert not names & {"pyspark", "py4j", "delta-spark", "pytest"}
+    # The host has PySpark.
+    known = sys.stdlib_module_names | {"tidemark", "dbt_tidemark", "pyspark"}
+    of_module = metadata.packages_distributions()
+    lacking = {
+        module
+        for module in set(imported()) - known
+        if not {re.sub(r"[-_.]+", "-", of).lower() for of in of_module.get(module, ())} & names
+    }
+    assert not lacking

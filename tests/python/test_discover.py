@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 import yaml
 
-from tidemark.errors import ConfigError
+from tidemark.errors import ConfigError, SetupError
 from tidemark.scaffold import add, discover, sampling
 from tidemark.scaffold.discover import Table
 from tidemark.scaffold.sampling import Column
@@ -479,9 +479,12 @@ def test_avro_carries_its_types(landing: Landing, codec: str) -> None:
 
 def test_messages_without_rows_are_no_table(landing: Landing) -> None:
     landing.land("k/heartbeat/h+0+0.json", '{"ts_ms": 1}')
+    ends = '{"status": "END", "id": "571:5", "ts_ms": 1, "event_count": 2}'
+    landing.land("k/transaction/t+0+0.json", ends)
     landing.land("k/dms/x.json", '{"data": {"id": 1}, "metadata": {"record-type": "data"}}')
     reasons = landing.left()
     assert reasons["k/heartbeat"].startswith("its messages contain no rows")
+    assert reasons["k/transaction"].startswith("its messages contain no rows")
     assert reasons["k/dms"] == "it is AWS DMS's JSON for Kinesis or Kafka, which is not supported"
 
 
@@ -508,6 +511,11 @@ def test_an_extract_in_text(landing: Landing, name: str) -> None:
         "tall": "double",
         "vip": "boolean",
     }
+
+
+def test_a_status_alone_makes_no_transaction_marker(landing: Landing) -> None:
+    landing.land("s/t/a.json", '{"id": 1, "status": "END"}')
+    assert landing.table().format == "extract"
 
 
 def test_documents_are_flattened_as_landing_does(landing: Landing) -> None:
@@ -698,9 +706,7 @@ def test_a_folder_that_is_not_there_is_said_in_a_sentence(landing: Landing) -> N
         landing.tables("shop")
     with pytest.raises(ConfigError, match=r"There is no folder \.\. below the landing folder"):
         landing.tables("..")
-    with pytest.raises(ConfigError, match=r"The landing folder is a URI"):
-        discover.survey(Path("/project/s3a:/bucket"), "", {})
-    with pytest.raises(ConfigError, match=r"The landing folder .*/none does not exist"):
+    with pytest.raises(SetupError, match=r"The landing folder .*/none does not exist"):
         discover.survey(landing.root / "none", "", {})
 
 

@@ -160,6 +160,19 @@ def test_an_extract_without_rows_is_one_row_that_says_so() -> None:
         assert row["_skipped"] == readers.NO_ROWS
 
 
+def test_a_row_with_a_status_is_no_transaction_marker() -> None:
+    marker = b'{"status": "END", "id": "571:5", "event_count": 2, "data_collections": null}'
+    row = b'{"id": 1, "name": "a", "status": "END"}'
+    rows = read(
+        marker + b"\n" + row,
+        name="a+0+5.json",
+        format="debezium",
+        upserts_only=True,
+        sequence="offset",
+    )
+    assert [row["_skipped"] for row in rows] == ["transaction", None]
+
+
 def test_a_changed_key_is_a_delete_and_an_insert() -> None:
     rows = read(b"U,3,new,1\nU,4,same,4\nU,5,same,\n", before_image_prefix="BI_")
     found = [(row["_position"], row["_source_op"], row["id"]) for row in rows]

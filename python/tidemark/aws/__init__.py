@@ -31,11 +31,6 @@ _DENIED = (
     *("AccessDenied", "AccessDeniedException", "AccessDeniedFault", "AuthorizationError"),
     *("UnauthorizedOperation", "S3AccessDeniedFault", "KMSAccessDeniedFault", "403"),
 )
-_UNKNOWN = (
-    *("InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch"),
-    *("InvalidSignatureException", "InvalidAccessKeyId", "AuthFailure"),
-)
-_EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
 _THROTTLED = ("Throttl", "TooManyRequests", "LimitExceeded", "RequestLimit", "SlowDown")
 
 
@@ -92,10 +87,6 @@ def why(error: Exception) -> str:
         return "no region is set: set AWS_REGION"
     if isinstance(error, EndpointConnectionError):
         return f"it does not respond: check AWS_REGION and the network ({_one_line(error)})"
-    if name in _UNKNOWN:
-        return f"the credentials are wrong ({name})"
-    if name in _EXPIRED:
-        return "the credentials have expired: get new ones, AWS_SESSION_TOKEN included"
     if name in _DENIED:
         return (
             "the role lacks permission: grant it the permissions in docs/targets/aws.md "
@@ -103,7 +94,7 @@ def why(error: Exception) -> str:
         )
     if name.startswith(_THROTTLED):
         return f"AWS still throttles after {_retries(error)} retries: try again later ({name})"
-    return _one_line(error)
+    return s3.why(name) or _one_line(error)
 
 
 def _retries(error: Exception) -> int:

@@ -47,7 +47,7 @@ _OF_DBT = (".sql", ".yml", ".yaml", ".md", ".csv")
 # The packages to install. Without PySpark, which would replace the host's.
 _MODULES = (
     *("dbt-core", "dbt-spark[PyHive]", "pandas", "pyarrow", "fastavro", "cramjam", "boto3"),
-    *("pyyaml", "tabulate", "tqdm", "deltalake"),
+    *("pyyaml", "pygal", "tabulate", "tqdm", "deltalake"),
 )
 _NEVER = ("pyspark", "delta-spark")
 

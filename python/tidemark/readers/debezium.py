@@ -122,7 +122,7 @@ def _rows(
         return [{"_skipped": "tombstone"}]
     if not isinstance(document, Mapping):
         return [documents.refused(document)]
-    skipped = _no_change(document, feed)
+    skipped = no_change(document, feed.field_prefix)
     if skipped:
         return [{"_skipped": skipped}]
     try:
@@ -210,16 +210,16 @@ def _columns(
 # --- shapes -------------------------------------------------------------------------------------
 
 
-def _no_change(document: Mapping[str, Any], feed: Feed) -> str | None:
+def no_change(document: Mapping[str, Any], field_prefix: str) -> str | None:
     """The kind of a message that contains no row change. None for a row change."""
-    if any(name.startswith(feed.field_prefix) for name in document):
+    if any(name.startswith(field_prefix) for name in document):
         # A flattened row, whatever its column names are.
         return None
     if document.get("op") == "m" and "source" in document:
         return "message"
     if "ddl" in document and ("databaseName" in document or "tableChanges" in document):
         return "schema change"
-    if document.get("status") in ("BEGIN", "END") and "id" in document:
+    if document.get("status") in ("BEGIN", "END") and "event_count" in document:
         return "transaction"
     return "heartbeat" if set(document) <= {"ts_ms", "ts_us", "ts_ns"} else None
 
@@ -257,18 +257,23 @@ def _enveloped(document: Mapping[str, Any]) -> _Event:
     return _Event(op, row, source, times, before if isinstance(before, Mapping) else None)
 
 
+def fields_of(schema: Any) -> dict[str, Mapping[str, Any]]:
+    """The fields of the row in the schema that Connect's JSON converter writes."""
+    fields = schema.get("fields") or [] if isinstance(schema, Mapping) else []
+    by_name = {str(field.get("field")): field for field in fields if isinstance(field, Mapping)}
+    for image in ("after", "before"):
+        if "op" in by_name and by_name.get(image, {}).get("fields"):
+            return fields_of(by_name[image])
+    return by_name
+
+
 def _meanings(schema: Any) -> dict[str, Meaning | None]:
     """The types in the schema that Connect's JSON converter writes next to the payload."""
-    fields = schema.get("fields", []) if isinstance(schema, Mapping) else []
-    by_name = {field.get("field"): field for field in fields if isinstance(field, Mapping)}
-    for row in ("after", "before"):
-        if "op" in by_name and by_name.get(row, {}).get("fields"):
-            return _meanings(by_name[row])
     found: dict[str, Meaning | None] = {}
-    for name, field in by_name.items():
+    for name, field in fields_of(schema).items():
         scale = (field.get("parameters") or {}).get("scale")
         if field.get("name"):
-            found[str(name)] = (field["name"], None if scale is None else int(scale))
+            found[name] = (field["name"], None if scale is None else int(scale))
     return found
 
 

@@ -312,7 +312,7 @@ def document_columns(rows: Iterable[Any]) -> dict[str, Column]:
     for row in rows:
         if not isinstance(row, Mapping):
             continue
-        for name, value in _flat("", row):
+        for name, value in documents.flattened(row, ()):
             column = found.setdefault(name, Column([None] * number))
             if len(column.values) == number:
                 column.values.append(value)
@@ -327,25 +327,6 @@ def document_columns(rows: Iterable[Any]) -> dict[str, Column]:
         if any(value is not None for value in column.values)
         or not any(other.startswith(f"{name}_") for other in found)
     }
-
-
-def _flat(prefix: str, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in document.items():
-        if (
-            isinstance(value, Mapping)
-            and len(value) == 1
-            and str(next(iter(value))).startswith("$number")
-        ):
-            # MongoDB's extended JSON writes numbers as text.
-            value = Number(documents.text_of(next(iter(value.values()))) or "")
-        try:
-            value = documents.unwrapped(value)
-        except (ValueError, OverflowError):
-            value = None
-        if isinstance(value, Mapping):
-            yield from _flat(f"{prefix}{name}_", value)
-        else:
-            yield f"{prefix}{name}", value
 
 
 # --- types ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.readers import avro_files
-from tidemark.readers.debezium import position_of
+from tidemark.readers.debezium import fields_of, no_change, position_of
 from tidemark.readers.documents import text_of
 from tidemark.scaffold import sampling
 from tidemark.scaffold.discover.table import NoTableError, Table, find_key, set_columns
@@ -80,7 +80,7 @@ class Events:
 
     def _add(self, document: Any) -> None:
         if isinstance(document, Mapping) and set(document) == {"schema", "payload"}:
-            fields = _connect_fields(document["schema"])
+            fields = fields_of(document["schema"])
             document = document["payload"]
             if fields:
                 self._add_types(fields, _connect_type)
@@ -97,7 +97,7 @@ class Events:
             else:
                 self.messages += 1
             return
-        if _is_message(document):
+        if no_change(document, "__"):
             self.messages += 1
             return
         if isinstance(document.get("metadata"), Mapping) and "record-type" in document["metadata"]:
@@ -170,16 +170,6 @@ def _documents(sample: Sample) -> Iterator[Any]:
         yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
-def _is_message(document: Mapping[str, Any]) -> bool:
-    """Whether it is a Debezium message without a row."""
-    return (
-        (document.get("op") == "m" and "source" in document)
-        or ("ddl" in document and ("databaseName" in document or "tableChanges" in document))
-        or (document.get("status") in ("BEGIN", "END") and "event_count" in document)
-        or set(document) <= {"ts_ms", "ts_us", "ts_ns"}
-    )
-
-
 def _prefix_of(document: Mapping[str, Any]) -> str | None:
     """The prefix of the fields that Debezium adds to a flattened row, or None without them."""
     for name, value in document.items():
@@ -189,16 +179,6 @@ def _prefix_of(document: Mapping[str, Any]) -> str | None:
                 return prefix
     own = ("op", "deleted", "source_ts_ms", "lsn", "source_lsn")
     return "__" if any(f"__{name}" in document for name in own) else None
-
-
-def _connect_fields(schema: Any) -> dict[str, Any]:
-    """The fields of the row in the schema of Connect's JSON converter."""
-    fields = schema.get("fields") or [] if isinstance(schema, Mapping) else []
-    by_name = {str(each.get("field")): each for each in fields if isinstance(each, Mapping)}
-    for image in ("after", "before"):
-        if "op" in by_name and by_name.get(image, {}).get("fields"):
-            return _connect_fields(by_name[image])
-    return by_name
 
 
 def _connect_type(of: Mapping[str, Any]) -> str:

@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from tidemark import storage
 from tidemark.errors import ConfigError
 from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, SIDE
 
-# A URI that was parsed as a path.
-_URI = re.compile(r"(^|/)[A-Za-z][A-Za-z0-9+.-]+:/")
 # Folders within a table's folder: dates and numbers, year=2026, p1, fullload, cdc.
 PART = re.compile(
     r"\d+([-_.:T]\d+)*Z?|[^=]+=.*|(p|part|partition|seg|segment)[-_]?\d+"
@@ -23,17 +22,8 @@ Left = dict[str, str]
 
 
 def start(root: Path, below: str) -> Path:
-    """The folder `below` of the landing folder. Raises ConfigError if it does not exist."""
-    if _URI.search(str(root)):
-        raise ConfigError(
-            "The landing folder is a URI, but this command reads only local folders. Copy some "
-            "files of each table to one, and point TIDEMARK_LANDING at it for this command."
-        )
-    if not root.is_dir():
-        raise ConfigError(
-            f"The landing folder {root} does not exist. Create it, "
-            "or point TIDEMARK_LANDING at the folder where your change files arrive."
-        )
+    """The folder `below` of the landing folder. Raises TidemarkError if one does not exist."""
+    storage.at(str(root)).require()
     top = root.resolve()
     # Also accept a path relative to the working directory, such as landing/shop.
     places = [(root / below).resolve(), Path(below).resolve()]
