@@ -214,6 +214,7 @@ def _send(place: str, body: bytes) -> None:
 def _post(url: str, body: bytes) -> None:
     """POST JSON to a webhook. Errors do not show its path, which may be a secret."""
     # Imported late: few use it.
+    from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -229,6 +230,8 @@ def _post(url: str, body: bytes) -> None:
         build_opener(Refused).open(request, timeout=_SECONDS).close()
     except HTTPError as error:
         raise TidemarkError(f"{where} answered {error.code} {error.reason}.") from None
+    except HTTPException:
+        raise TidemarkError(f"{where} has no valid URL, or does not speak HTTP.") from None
     except (OSError, ValueError) as error:
         raise TidemarkError(
             f"{where} does not answer: {getattr(error, 'reason', error)}."

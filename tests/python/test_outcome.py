@@ -214,6 +214,8 @@ def test_a_command_gets_the_state(
         ("cmd:/not/there", "The command cannot be run"),
         ("cmd:", "The command cannot be run"),
         ("http://127.0.0.1:1/x", "The webhook at 127.0.0.1 does not answer"),
+        ("http://127.0.0.1/a x-secret", "The webhook at 127.0.0.1 has no valid URL"),
+        ("http://127.0.0.1:x-secret/", "The webhook at 127.0.0.1 has no valid URL"),
         ("ftp://a/b", "Use the ARN of an SNS topic, https://..., or cmd: and a command"),
     ],
 )
@@ -221,5 +223,6 @@ def test_a_door_that_is_closed_is_said_in_a_sentence(
     place: str, message: str, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDEMARK_NOTIFY", place)
-    with pytest.raises(TidemarkError, match=message):
+    with pytest.raises(TidemarkError, match=message) as error:
         outcome.tell("r1", [])
+    assert "x-secret" not in str(error.value)
