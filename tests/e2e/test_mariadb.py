@@ -14,7 +14,9 @@ from tests.e2e.mariadb import MariaDB
 from tests.e2e.stage import SEED, Connectors, Replica, Stage, now
 from tests.project import Project
 
-pytestmark = [pytest.mark.e2e, pytest.mark.functional]
+# Slow, until the suite is faster: it takes two minutes, and shares most of its way with
+# test_postgres.py. test_mariadb_settings.py and tests/landings have what differs.
+pytestmark = [pytest.mark.e2e, pytest.mark.functional, pytest.mark.slow]
 
 SECONDS = int(os.environ.get("TIDEMARK_E2E_SECONDS", "15"))
 RATE = int(os.environ.get("TIDEMARK_E2E_RATE", "30"))
