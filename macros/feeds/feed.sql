@@ -195,9 +195,9 @@
     {%- set declared = source_table.columns.keys() | map('lower') | list -%}
     {%- if found.keys() | reject('in', declared) | list -%}
         {%- for row in run_query('show tblproperties ' ~ log).rows if row[0] == 'tidemark.declared_columns' -%}
-            {#- Landing writes a blank into words for which Spark would hide the value. -#}
-            {%- for name, type in fromjson(row[1]).items() if name | lower | replace(' ', '') in found -%}
-                {%- do found[name | lower | replace(' ', '')].update({'type': type}) -%}
+            {#- Landing breaks words for which Spark would hide the value. -#}
+            {%- for name, type in fromjson(row[1] | replace('¦', '')).items() if name | lower in found -%}
+                {%- do found[name | lower].update({'type': type}) -%}
             {%- endfor -%}
         {%- endfor -%}
     {%- endif -%}

@@ -34,9 +34,10 @@ _FOUND = "Found in a file, not declared; data_type "
 # The property with every column that was ever declared, and its last type: a column that is gone
 # from the YAML stays in the tables.
 _DECLARED = "tidemark.declared_columns"
-# Spark hides the value of a property that has one of these words, from models and from Tidemark. A
-# blank breaks the word; no column's name has one.
+# Spark hides the value of a property that has one of these words, from models and from Tidemark. So
+# a mark breaks them, as in macros/drift/derived_from.sql.
 _HIDDEN = re.compile("(?i)secret|password|token|access[.]?key|url")
+_BREAK = "¦"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -56,10 +57,11 @@ def make_ready(spark: SparkSession, own: books.Books, feed: Feed, *, is_missing:
     if is_missing:
         create(spark, feed)
         return
-    known = _ever_declared(own, feed)
+    noted = _noted(own, feed)
+    known = _ever_declared(noted)
     now = {column.name: column.type for column in feed.columns}
     # An older Tidemark did not break words.
-    if now.items() <= known.items() and not _HIDDEN.search(_noted(own, feed)):
+    if now.items() <= known.items() and not _HIDDEN.search(noted):
         return
     there = {name.lower() for name in spark.table(feed.log).columns}
     added = [f"`{name}` string" for name in now if name.lower() not in there]
@@ -71,11 +73,8 @@ def make_ready(spark: SparkSession, own: books.Books, feed: Feed, *, is_missing:
 
 
 def _declares(types: dict[str, str]) -> str:
-    broken = {
-        _HIDDEN.sub(lambda word: f"{word[0][0]} {word[0][1:]}", name): kind
-        for name, kind in types.items()
-    }
-    declared = json.dumps(broken, ensure_ascii=False)
+    text = json.dumps(types, ensure_ascii=False)
+    declared = _HIDDEN.sub(lambda word: f"{word[0][0]}{_BREAK}{word[0][1:]}", text)
     return f"tblproperties ({books.KEEPS_FORMAT}, '{_DECLARED}' = '{declared}')"
 
 
@@ -83,8 +82,8 @@ def _noted(own: books.Books, feed: Feed) -> str:
     return own.properties(feed.log).get(_DECLARED, "{}")
 
 
-def _ever_declared(own: books.Books, feed: Feed) -> dict[str, str]:
-    return {name.replace(" ", ""): kind for name, kind in json.loads(_noted(own, feed)).items()}
+def _ever_declared(noted: str) -> dict[str, str]:
+    return dict(json.loads(noted.replace(_BREAK, "")))
 
 
 def create(spark: SparkSession, feed: Feed) -> None:
@@ -106,7 +105,7 @@ def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
     if not others:
         return feed
     own = books.of(spark)
-    once = {name.lower(): each for name, each in _ever_declared(own, feed).items()}
+    once = {name.lower(): each for name, each in _ever_declared(_noted(own, feed)).items()}
     found = []
     for column in others:
         comment = column.metadata.get("comment", "")
