@@ -3,12 +3,15 @@
 Its jars come from the Maven repository, like Spark's, and are verified in the same way.
 """
 
+import json
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.e2e import mariadb, postgres
 from tests.e2e.mariadb import MariaDB
@@ -159,6 +162,27 @@ class Engine:
         """Raise an error if it has ended by itself."""
         if self.process and self.process.poll() is not None:
             raise RuntimeError(f"Debezium ended: {self.log.read_text()[-3000:]}")
+
+    def wait(self, until: Callable[[], bool], what: str, seconds: float = 60) -> None:
+        """Wait for something that it does."""
+        end = time.monotonic() + seconds
+        while not until():
+            self.check()
+            if time.monotonic() > end:
+                log = self.log.read_text()[-2000:]
+                raise RuntimeError(f"waited {seconds} s for {what}: {log}")
+            time.sleep(0.1)
+
+    def documents(self) -> dict[str, list[Any]]:
+        """What it has written to each topic, in order."""
+        return {
+            place.name: [
+                json.loads(line)
+                for file in sorted(place.glob("[!.]*.json"))
+                for line in file.read_text().split("\n")[:-1]
+            ]
+            for place in self.outbox.iterdir()
+        }
 
 
 _EXTRA: list[str] = os.environ.get("TIDEMARK_E2E_JAVA", "").split()

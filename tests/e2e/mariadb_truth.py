@@ -1,11 +1,10 @@
 """What the lake must show of a MariaDB source, by the source itself: truth.py for MariaDB."""
 
-import json
 from typing import Any
 
 from tests.e2e import truth
 from tests.e2e.mariadb import MariaDB
-from tests.e2e.truth import Key, Row, Table, Version
+from tests.e2e.truth import Key, Row, Table, Version, rows
 
 # The value of a column as Tidemark should show it. What is missing is the text of the value.
 _TOLD = {
@@ -72,18 +71,13 @@ def watch(source: MariaDB) -> None:
 def content(source: MariaDB, table: Table) -> dict[Key, Row]:
     """The rows that the table has now."""
     types = next(types for name, types, _ in _columns(source) if name == table.name)
-    rows = _rows(source, f"select {_image(types, 'it')} from ticketing.{table.name} as it")
-    return {tuple(row[name] for name in table.key): table.row(row) for row in rows}
-
-
-def last_change(source: MariaDB) -> int:
-    """The number of the last change that the triggers wrote."""
-    return int(source.sql("select coalesce(max(change_id), 0) from audit.change"))
+    there = rows(source, f"select {_image(types, 'it')} from ticketing.{table.name} as it")
+    return {tuple(row[name] for name in table.key): table.row(row) for row in there}
 
 
 def versions(source: MariaDB, table: Table, start: int) -> dict[Key, list[Version]]:
     """Each key's distinct states, at the ends of seconds, since the change number `start`."""
-    changes = _rows(
+    changes = rows(
         source,
         "select json_object('id', change_id, 'at', concat(changed_at, '.000000'), "
         "'key', json_query(row_key, '$'), 'image', json_query(image, '$')) "
@@ -94,7 +88,7 @@ def versions(source: MariaDB, table: Table, start: int) -> dict[Key, list[Versio
 
 def _columns(source: MariaDB) -> list[tuple[str, dict[str, tuple[str, str]], tuple[str, ...]]]:
     """The columns of each table, by name: the type, and the type with its length; and the key."""
-    rows = _rows(
+    listed = rows(
         source,
         "select json_array(table_name, column_name, data_type, column_type, column_key = 'PRI') "
         "from information_schema.columns where table_schema = 'ticketing' and table_name <> 'mark' "
@@ -102,7 +96,7 @@ def _columns(source: MariaDB) -> list[tuple[str, dict[str, tuple[str, str]], tup
     )
     found: dict[str, dict[str, tuple[str, str]]] = {}
     keys: dict[str, tuple[str, ...]] = {}
-    for table, column, kind, full, is_key in rows:
+    for table, column, kind, full, is_key in listed:
         found.setdefault(table, {})[column] = (kind, full)
         if is_key:
             keys[table] = (*keys.get(table, ()), column)
@@ -123,8 +117,3 @@ def _told(column: str, types: tuple[str, str]) -> str:
         text = f"to_base64(reverse(unhex(lpad(hex({{0}} + 0), {digits}, '0'))))"
     # A cast: JSON would be written as JSON, and numbers as numbers.
     return f"if({column} is null, null, cast({text.format(column)} as char))"
-
-
-def _rows(source: MariaDB, query: str) -> list[Any]:
-    # JSON has no line ends, so each row is a line. (str.splitlines also splits at others.)
-    return [json.loads(line) for line in source.sql(query).split("\n") if line]

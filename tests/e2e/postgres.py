@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.free_port import free_port
 
 PASSWORD = "only-for-tests"
@@ -29,6 +31,14 @@ def programs() -> Path | None:
     """The folder of PostgreSQL's programs, or None if it is not installed."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda it: int(it.parent.name))
     return next((folder for folder in reversed(debian) if (folder / "postgres").exists()), None)
+
+
+def require() -> None:
+    """Skip the test if PostgreSQL is not installed. In CI that is a failure."""
+    if programs() is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI must have postgresql: see .ci/run")
+        pytest.skip("PostgreSQL is not installed")
 
 
 @dataclass(frozen=True)

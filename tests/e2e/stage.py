@@ -87,16 +87,6 @@ class Stage:
     # What a table has now.
     content: Callable[[Table], dict[Key, Row]]
 
-    def wait(self, until: Callable[[], bool], what: str, seconds: float = 60) -> None:
-        """Wait for something that the producer does."""
-        end = time.monotonic() + seconds
-        while not until():
-            self.engine.check()
-            if time.monotonic() > end:
-                log = self.engine.log.read_text()[-2000:]
-                raise RuntimeError(f"waited {seconds} s for {what}: {log}")
-            time.sleep(0.1)
-
     def files(self, topic: str) -> list[Path]:
         """The files of a topic that the producer has written and nobody has delivered yet."""
         return sorted((self.engine.outbox / topic).glob("[!.]*"))
@@ -106,7 +96,7 @@ class Stage:
         self.source.sql(f"insert into ticketing.mark values ({mark})")
         wanted = f'"mark_id":{mark}'
         topics = [f"{name}.ticketing.mark" for name in self.replica.connectors]
-        self.wait(
+        self.engine.wait(
             lambda: all(
                 any(wanted in file.read_text() for file in self.files(topic)) for topic in topics
             ),
@@ -158,7 +148,7 @@ class Stage:
             for connector, (_, only) in replica.connectors.items()
             for name in only or replica.tables
         ]
-        self.wait(lambda: all(self.files(topic) for topic in topics), "the snapshot")
+        self.engine.wait(lambda: all(self.files(topic) for topic in topics), "the snapshot")
         replica.snapshot = (read_from, now())
         self.deliver()
         replica.discovered = self.tidemark("discover")
@@ -174,11 +164,18 @@ class Stage:
         """Kill the producer when it has delivered changes that it has not noted; start it again."""
         offsets = self.engine.state / f"{topic.split('.')[0]}.offsets"
         noted = offsets.stat().st_mtime_ns
-        self.wait(lambda: offsets.stat().st_mtime_ns > noted, "the next note of offsets")
+        self.engine.wait(lambda: offsets.stat().st_mtime_ns > noted, "the next note of offsets")
         before = len(self.files(topic))
-        self.wait(lambda: len(self.files(topic)) > before, "further changes")
+        self.engine.wait(lambda: len(self.files(topic)) > before, "further changes")
         self.engine.kill()
         self.engine.start()
+
+    def finish(self, turn: int) -> None:
+        """Land what is left, and note how the current tables are at the end."""
+        self.reach(turn)
+        self.deliver()
+        self.replica.reports.append(self.tidemark("run"))
+        self.compare(self.contents())
 
     def look(self, connector: str, place: Sequence[str]) -> None:
         """Note the histories, what was refused, and what a connector wrote.
@@ -210,3 +207,35 @@ class Stage:
                 for line in file.read_text().split("\n")[:-1]:
                     event = json.loads(line)
                     yield event and event["payload"]
+
+
+class ReplicaTests:
+    """What holds for each replica. The module of a subclass has the fixture `replica`."""
+
+    def test_discover_declares_every_table(self, replica: Replica) -> None:
+        lines = [line.split() for line in replica.discovered.splitlines() if "__" not in line]
+        found = {line[0]: line[1:] for line in lines if line and "." in line[0]}
+        for source, only in replica.connectors.values():
+            for name in only or replica.tables:
+                key = " ".join(found[f"{source}.{name}"][3:])
+                assert key == ", ".join(replica.tables[name].key)
+        assert "TODO" not in replica.discovered
+
+    def test_the_producer_wrote_what_makes_replication_hard(self, replica: Replica) -> None:
+        """Otherwise the other tests would prove little."""
+        assert set(replica.operations) >= {"r", "c", "u", "d", "t", "tombstone"}
+        assert replica.repeated > 0
+
+    def test_nothing_is_refused(self, replica: Replica) -> None:
+        assert not replica.dead_letters, "\n".join(replica.dead_letters[:40])
+
+    def test_current_tables_equal_the_source(self, replica: Replica) -> None:
+        """While clients work, and at the end."""
+        assert len(replica.shown) == len(replica.reports) >= 2
+        for at in range(len(replica.shown)):
+            differences = replica.differences(at)
+            assert not differences, "\n".join(differences[:40])
+
+    def test_histories_have_one_version_for_each_state(self, replica: Replica) -> None:
+        differences = replica.differences_of_versions()
+        assert not differences, "\n".join(differences[:40])

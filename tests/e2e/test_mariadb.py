@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from tests.e2e import debezium, mariadb, mariadb_clients
 from tests.e2e import mariadb_truth as truth
 from tests.e2e.mariadb import MariaDB
-from tests.e2e.stage import SEED, Connectors, Replica, Stage, now
+from tests.e2e.stage import SEED, Connectors, Replica, ReplicaTests, Stage, now
+from tests.e2e.truth import last_change
 from tests.project import Project
 
 # Slow, until the suite is faster: it takes two minutes, and shares most of its way with
@@ -66,13 +67,13 @@ def _run(source: MariaDB, engine: debezium.Engine, project: Project) -> Replica:
     truth.watch(source)
     source.sql(ROWS.read_text())
     replica.tables = truth.tables(source)
-    start = truth.last_change(source)
+    start = last_change(source)
     # A time of the log has no fraction.
     read_from = now()[:19]
     engine.start()
     # When the first row is there, the place in the log is known: from there on, each change is an
     # event.
-    stage.wait(lambda: any(engine.outbox.glob("shop.ticketing.*/[!.]*")), "the first row")
+    engine.wait(lambda: any(engine.outbox.glob("shop.ticketing.*/[!.]*")), "the first row")
     with mariadb_clients.working(source, SECONDS, RATE, SEED) as work:
         stage.declare(read_from)
         with mariadb_clients.paused(source):
@@ -88,10 +89,7 @@ def _run(source: MariaDB, engine: debezium.Engine, project: Project) -> Replica:
         replica.reports.append(stage.tidemark("run"))
         stage.compare(at_mark)
         mariadb_clients.finish(work)
-    stage.reach(2)
-    stage.deliver()
-    replica.reports.append(stage.tidemark("run"))
-    stage.compare(stage.contents())
+    stage.finish(2)
     for name, table in replica.relations():
         replica.expected_versions[name] = truth.versions(source, table, start)
     stage.look("shop", ("file", "pos", "row", "table"))
@@ -101,30 +99,5 @@ def _run(source: MariaDB, engine: debezium.Engine, project: Project) -> Replica:
     return replica
 
 
-def test_discover_declares_every_table(replica: Replica) -> None:
-    lines = [line.split() for line in replica.discovered.splitlines() if "__" not in line]
-    found = {line[0]: line[1:] for line in lines if line and "." in line[0]}
-    for name, table in replica.tables.items():
-        assert " ".join(found[f"ticketing.{name}"][3:]) == ", ".join(table.key)
-    assert "TODO" not in replica.discovered
-
-
-def test_the_producer_wrote_what_makes_replication_hard(replica: Replica) -> None:
-    """Otherwise the other tests would prove little."""
-    assert set(replica.operations) >= {"r", "c", "u", "d", "t", "tombstone"}
-    assert replica.repeated > 0
-
-
-def test_nothing_is_refused(replica: Replica) -> None:
-    assert not replica.dead_letters, "\n".join(replica.dead_letters[:40])
-
-
-@pytest.mark.parametrize("at", [0, -1])
-def test_current_tables_equal_the_source(replica: Replica, at: int) -> None:
-    differences = replica.differences(at)
-    assert not differences, "\n".join(differences[:40])
-
-
-def test_histories_have_one_version_for_each_state(replica: Replica) -> None:
-    differences = replica.differences_of_versions()
-    assert not differences, "\n".join(differences[:40])
+class TestMariaDB(ReplicaTests):
+    """The lake equals the database."""

@@ -3,9 +3,8 @@
 Like test_settings.py. Here also: what Debezium loses with any settings.
 """
 
-import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,34 +101,19 @@ def events(source: MariaDB, engine: debezium.Engine) -> Events:
     """The documents of each topic, in order."""
     engine.start()
     topics = [engine.outbox / f"{name}.ticketing.plain" for name in KINDS]
-    _wait(engine, lambda: all(any(topic.glob("[!.]*")) for topic in topics))
+    engine.wait(lambda: all(any(it.glob("[!.]*")) for it in topics), "the snapshot", 120)
     source.sql(CHANGES)
     # The last change is there: so are all others of the same connector.
     topics = [engine.outbox / f"{name}.ticketing.keyless" for name in KINDS]
-    _wait(
-        engine,
+    engine.wait(
         lambda: all(
             any('{"n":9' in file.read_text() for file in topic.glob("[!.]*")) for topic in topics
         ),
+        "the last row",
+        120,
     )
     engine.end()
-    return {
-        place.name: [
-            json.loads(line)
-            for file in sorted(place.glob("[!.]*.json"))
-            for line in file.read_text().split("\n")[:-1]
-        ]
-        for place in engine.outbox.iterdir()
-    }
-
-
-def _wait(engine: debezium.Engine, until: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not until():
-        engine.check()
-        if time.monotonic() > end:
-            raise RuntimeError(f"Debezium is late: {engine.log.read_text()[-2000:]}")
-        time.sleep(0.1)
+    return engine.documents()
 
 
 def _row(events: Events, kind: str, key: int) -> Any:

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.e2e import clients, debezium, postgres, truth
-from tests.e2e.stage import ROUNDS, SEED, Connectors, Replica, Stage, now
+from tests.e2e.stage import ROUNDS, SEED, Connectors, Replica, ReplicaTests, Stage, now
 from tests.project import Project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.functional]
@@ -60,10 +60,7 @@ def replica(
     spark: SparkSession,
     module_project: Callable[[], Project],
 ) -> Iterator[Replica]:
-    if postgres.programs() is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI must have postgresql: see .ci/run")
-        pytest.skip("PostgreSQL is not installed")
+    postgres.require()
     folder = tmp_path_factory.mktemp("e2e")
     with postgres.running() as source:
         engine = debezium.Engine(
@@ -88,7 +85,7 @@ def _run(
     read_from = now()
     # From the slot's creation on, each change is an event. Nothing changes before.
     slots = "select count(*) from pg_replication_slots where confirmed_flush_lsn is not null"
-    stage.wait(lambda: source.sql(slots) == str(len(CONNECTORS)), "the replication slots")
+    engine.wait(lambda: source.sql(slots) == str(len(CONNECTORS)), "the replication slots")
     for turn in range(1, ROUNDS + 1):
         with clients.working(source, folder, SECONDS, RATE, SEED + turn) as work:
             if turn == 1:
@@ -103,10 +100,7 @@ def _run(
             replica.reports.append(stage.tidemark("run"))
             stage.compare(at_mark)
             clients.finish(work)
-    stage.reach(ROUNDS + 1)
-    stage.deliver()
-    replica.reports.append(stage.tidemark("run"))
-    stage.compare(stage.contents())
+    stage.finish(ROUNDS + 1)
     for name, table in replica.relations():
         replica.expected_versions[name] = truth.versions(source, table, start)
     stage.look("shop", ("lsn", "table"))
@@ -115,32 +109,5 @@ def _run(
     return replica
 
 
-def test_discover_declares_every_table(replica: Replica) -> None:
-    lines = [line.split() for line in replica.discovered.splitlines() if "__" not in line]
-    found = {line[0]: line[1:] for line in lines if line and "." in line[0]}
-    for source, only in CONNECTORS.values():
-        for name in only or replica.tables:
-            key = " ".join(found[f"{source}.{name}"][3:])
-            assert key == ", ".join(replica.tables[name].key)
-    assert "TODO" not in replica.discovered
-
-
-def test_the_producer_wrote_what_makes_replication_hard(replica: Replica) -> None:
-    """Otherwise the other tests would prove little."""
-    assert set(replica.operations) >= {"r", "c", "u", "d", "t", "tombstone"}
-    assert replica.repeated > 0
-
-
-def test_nothing_is_refused(replica: Replica) -> None:
-    assert not replica.dead_letters, "\n".join(replica.dead_letters[:40])
-
-
-@pytest.mark.parametrize("at", [*range(ROUNDS), -1])
-def test_current_tables_equal_the_source(replica: Replica, at: int) -> None:
-    differences = replica.differences(at)
-    assert not differences, "\n".join(differences[:40])
-
-
-def test_histories_have_one_version_for_each_state(replica: Replica) -> None:
-    differences = replica.differences_of_versions()
-    assert not differences, "\n".join(differences[:40])
+class TestPostgres(ReplicaTests):
+    """The lake equals the database."""

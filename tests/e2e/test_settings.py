@@ -4,9 +4,6 @@ Four connectors read the same changes: with the page's settings, with Debezium's
 settings that lose digits, and with values as texts.
 """
 
-import json
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,10 +51,7 @@ Events = dict[str, list[Any]]
 
 @pytest.fixture(scope="module")
 def source() -> Iterator[postgres.Postgres]:
-    if postgres.programs() is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI must have postgresql: see .ci/run")
-        pytest.skip("PostgreSQL is not installed")
+    postgres.require()
     with postgres.running() as cluster:
         cluster.sql(BEFORE)
         yield cluster
@@ -84,30 +78,14 @@ def events(source: postgres.Postgres, tmp_path_factory: pytest.TempPathFactory) 
     engine.start()
     try:
         slots = "select count(*) from pg_replication_slots where confirmed_flush_lsn is not null"
-        _wait(engine, lambda: source.sql(slots) == str(len(kinds)))
+        engine.wait(lambda: source.sql(slots) == str(len(kinds)), "the replication slots", 120)
         source.sql(CHANGES)
         # The last change is there: so are all others of the same connector.
         last = [outbox / f"{name}.ticketing.keyless" for name in kinds]
-        _wait(engine, lambda: all(any(place.glob("[!.]*.json")) for place in last))
+        engine.wait(lambda: all(any(it.glob("[!.]*.json")) for it in last), "the last row", 120)
     finally:
         engine.kill()
-    return {
-        place.name: [
-            json.loads(line)
-            for file in sorted(place.glob("[!.]*.json"))
-            for line in file.read_text().split("\n")[:-1]
-        ]
-        for place in outbox.iterdir()
-    }
-
-
-def _wait(engine: debezium.Engine, until: Any) -> None:
-    end = time.monotonic() + 120
-    while not until():
-        engine.check()
-        if time.monotonic() > end:
-            raise RuntimeError(f"Debezium is late: {engine.log.read_text()[-2000:]}")
-        time.sleep(0.1)
+    return engine.documents()
 
 
 def _row(events: Events, topic: str, key: int = 1, op: str = "c") -> Any:

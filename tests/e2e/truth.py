@@ -24,6 +24,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.e2e.mariadb import MariaDB
 from tests.e2e.postgres import Postgres
 
 Key = tuple[str | None, ...]
@@ -130,7 +131,7 @@ def _distinct(states: list[Version]) -> list[Version]:
 def tables(source: Postgres) -> dict[str, Table]:
     """The tables whose truth the source keeps."""
     found = {}
-    rows = _rows(
+    listed = rows(
         source,
         """
         select json_build_object('table', table_name, 'types', json_object_agg(
@@ -145,25 +146,25 @@ def tables(source: Postgres) -> dict[str, Table]:
         group by table_name order by table_name
         """,
     )
-    for row in rows:
+    for row in listed:
         found[row["table"]] = Table(row["table"], tuple(row["key"]), row["types"])
     return found
 
 
 def content(source: Postgres, table: Table) -> dict[Key, Row]:
     """The rows that the table has now."""
-    rows = _rows(source, f"select audit.told(it) from ticketing.{table.name} as it")
-    return {tuple(row[name] for name in table.key): table.row(row) for row in rows}
+    there = rows(source, f"select audit.told(it) from ticketing.{table.name} as it")
+    return {tuple(row[name] for name in table.key): table.row(row) for row in there}
 
 
-def last_change(source: Postgres) -> int:
+def last_change(source: Postgres | MariaDB) -> int:
     """The number of the last change that the triggers wrote."""
     return int(source.sql("select coalesce(max(change_id), 0) from audit.change"))
 
 
 def versions(source: Postgres, table: Table, start: int) -> dict[Key, list[Version]]:
     """Each key's distinct states, at the ends of transactions, since the change number `start`."""
-    changes = _rows(
+    changes = rows(
         source,
         f"""
         select json_build_object('id', change_id, 'key', key, 'image', image, 'at', to_char(
@@ -174,7 +175,8 @@ def versions(source: Postgres, table: Table, start: int) -> dict[Key, list[Versi
     return states(changes, table, start)
 
 
-def _rows(source: Postgres, query: str) -> list[Any]:
+def rows(source: Postgres | MariaDB, query: str) -> list[Any]:
+    """The values of a query that gives JSON."""
     # JSON has no line ends, so each row is a line. (str.splitlines also splits at others.)
     return [json.loads(line) for line in source.sql(f"{query};").split("\n") if line]
 
