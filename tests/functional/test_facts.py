@@ -147,3 +147,57 @@ def test_models_of_a_feed_ask_for_its_changes_once(
     assert sum("newest_known as" in sql for sql in late) == 2
     rows = project.rows("history.hist_facts_once__t", ["id", "x", "is_current"], "id, valid_from")
     assert rows == [(1, "a", False), (1, "b", False), (1, "d", True), (2, "c", True)]
+
+
+def test_a_log_is_complete_as_its_files_say(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.add("facts_log.t", {"id": "int", "x": "string"}, "id")
+    log = "log_facts_log.t"
+
+    def is_proved() -> bool:
+        with project.here():
+            return facts.has_all_loads(adapter_of(project.spark), of(log), "facts_log", "t")
+
+    def is_complete() -> bool:
+        select = ("--select", "source:facts_log.t,test_type:generic")
+        return bool(project.dbt("test", *select).success)
+
+    yml = next(project.folder.glob("models/staging/facts_log/*.yml"))
+    arguments = "{arguments: {source_name: facts_log, table_name: t}}"
+    tested = f"data_tests: [{{tidemark.log_is_complete: {arguments}}}]"
+    yml.write_text(yml.read_text().replace("- name: t\n", f"- name: t\n        {tested}\n"))
+    for day in (1, 2):
+        # The second file has a bad row.
+        project.land(f"facts_log/t/2024010{day}-000000000.csv", f"I,{day},a\nI,{'x' * day},a\n")
+        project.build()
+    project.land("facts_log/t/20240103-000000000.csv", "I,3,a\nD,3,\n")
+    project.build()
+    assert is_proved()
+    asked: list[str] = []
+    execute = spark_session.Cursor.execute
+
+    def recorded(self: Any, sql: str, *parameters: Any) -> None:
+        asked.append(sql)
+        execute(self, sql, *parameters)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(spark_session.Cursor, "execute", recorded)
+        assert is_complete()
+    assert not [sql for sql in asked if log in sql and "_position" in sql]
+
+    vectors = "set tblproperties ('delta.enableDeletionVectors' = 'true')"
+    for change in (
+        f"insert into {log} select * from {log} where id = 1",
+        f"delete from {log} where id = 1",
+        f"update {log} set _load_id = 2 where id = 1",
+        f"alter table {log} {vectors}; delete from {log} where id = 3 and _op = 'I'",
+    ):
+        for statement in change.split("; "):
+            project.spark.sql(statement)
+        assert (is_proved(), is_complete()) == (False, False), change
+        project.spark.sql(f"restore table {log} to version as of 3")
+        assert is_proved(), change
+    # A compacted file has rows of several loads.
+    project.spark.sql(f"optimize {log}")
+    assert (is_proved(), is_complete()) == (False, True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from dbt.adapters.spark.impl import SparkAdapter
 
-from tidemark.ingest import books
+from tidemark.ingest import books, ledger
 from tidemark.spark import session
 
 # Types whose highest value in Delta's log is not below that of the rows: decimals and floating
@@ -65,6 +65,34 @@ def may_begin_reload(self: SparkAdapter, log: Any) -> bool:
     name = "min._position"
     is_known = name in deletes.column_names and not deletes[name].null_count
     return not is_known or pc.min(deletes[name]).as_py() <= 0
+
+
+def has_all_loads(self: SparkAdapter, log: Any, source_name: str, table_name: str) -> bool:
+    """New on SparkAdapter, for the test `log_is_complete`: whether the log needs no query.
+
+    True if Delta's log proves that each load has as many rows as the ledger says. A log whose files
+    hold several loads, or lost rows, proves nothing, nor does a ledger with erased rows.
+    """
+    table = _opened(self, log)
+    files = None if _has_deleted_rows(table) else _files(table)
+    logged = None if files is None else _rows_of_loads(files)
+    own = books.without_spark() if logged is not None else None
+    if own is None:
+        return False
+    rows: dict[tuple[int, str], int] = {}
+    columns = ("load_id", "file", "status", "rows")
+    where = books.is_of_table(source_name, table_name)
+    for batch in own.read(books.LEDGER, columns, where):
+        for load_id, file, status, count in zip(*map(pa.Array.to_pylist, batch), strict=True):
+            if status in (ledger.ERASED, "retracted"):
+                return False
+            if status in ("landed", "set_aside"):
+                rows[load_id, file] = max(rows.get((load_id, file), 0), count or 0)
+    landed: dict[int, int] = {}
+    for (load_id, _), count in rows.items():
+        if count:
+            landed[load_id] = landed.get(load_id, 0) + count
+    return landed == logged
 
 
 def ask_once(self: SparkAdapter, sql: str, logs: Sequence[Any]) -> Any:
@@ -117,6 +145,36 @@ def _files(table: Any) -> pa.Table | None:
         return None
 
 
+def _has_deleted_rows(table: Any) -> bool:
+    """Whether a table's files have rows that deletion vectors have deleted."""
+    try:
+        return any(batch.num_rows for batch in pa.table(table.deletion_vectors()).to_batches())
+    except Exception:  # not a table, or not one that delta-rs can read
+        return True
+
+
+def _rows_of_loads(files: pa.Table) -> dict[int, int] | None:
+    """The number of a log's rows in each load, without the truncates at position 0.
+
+    None if the statistics of some file do not tell.
+    """
+    names = ["num_records", "null_count._position"]
+    names += [f"{bound}.{name}" for bound in ("min", "max") for name in ("_load_id", "_position")]
+    if not files.num_rows:
+        return {}
+    if any(name not in files.column_names or files[name].null_count for name in names):
+        return None
+    found: dict[int, int] = {}
+    for row in files.select(names).to_pylist():
+        load_id, first, last = row["min._load_id"], row["min._position"], row["max._position"]
+        is_mixed = load_id != row["max._load_id"] or first <= 0 < last
+        if is_mixed or row["null_count._position"]:
+            return None
+        if first > 0:
+            found[load_id] = found.get(load_id, 0) + row["num_records"]
+    return found
+
+
 def _highest(files: pa.Table, column: str) -> tuple[bool, Any]:
     """Whether all files tell the highest value of a column, and the value: None if all are NULL."""
     names = (f"max.{column}", f"null_count.{column}", "num_records")
@@ -166,5 +224,6 @@ def _literal(files: pa.Table, column: str, data_type: Any, only: Sequence[str] =
 METHODS: Mapping[str, Callable[..., Any]] = {
     "newest_rows": newest_rows,
     "may_begin_reload": may_begin_reload,
+    "has_all_loads": has_all_loads,
     "ask_once": ask_once,
 }

@@ -418,7 +418,12 @@ def _spark_type(table: str, column: str) -> str:
 
 def is_of(feed: "Feed") -> str:
     """The SQL condition of a feed's rows in the ledger and the dead letter."""
-    source, table = (text.replace("'", "''") for text in (feed.source, feed.table))
+    return is_of_table(feed.source, feed.table)
+
+
+def is_of_table(source: str, table: str) -> str:
+    """`is_of` for the names of a source and a table."""
+    source, table = (text.replace("'", "''") for text in (source, table))
     return f"source_name = '{source}' and table_name = '{table}'"
 
 
