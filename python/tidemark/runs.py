@@ -7,7 +7,6 @@ imports late what needs them.
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -122,12 +121,10 @@ class Run:
         """Land and build. Raises TablesFailedError when tables failed to land."""
         from tidemark.spark import lease, session
 
-        with ThreadPoolExecutor(1) as beside:
-            # dbt takes as long to import and to parse as Spark's Java to start.
-            parsing = beside.submit(_parsed)
-            session.suited_to(_new_bytes())
-            spark = session.get()
-        parsed, registration = parsing.result()
+        session.suited_to(_new_bytes())
+        # dbt takes as long to import and to parse as Spark's Java to start.
+        spark = session.later() if _is_all_local() else session.get()
+        parsed, registration = _parsed()
         if registration:
             from tidemark.aws import catalog
 

@@ -232,7 +232,7 @@ def _stop(*_: object, **__: object) -> None:
 
 @crash
 def planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "_carry_out", _stop)
+    monkeypatch.setattr(landing, "_without_spark", _stop)
     monkeypatch.setattr(ledger, "write_finished", _stop)
 
 

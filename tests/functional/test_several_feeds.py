@@ -14,7 +14,7 @@ from tests.functional import test_convergence as convergence
 from tests.functional.test_convergence import SECOND, START, VALUES, Case, Change, Table
 from tests.oracle import Event, Key, Values
 from tests.project import Project
-from tidemark.ingest import landing
+from tidemark.ingest import books, landing
 from tidemark.ingest.load import Load
 from tidemark.runs import TablesFailedError, run
 from tidemark.scaffold import add
@@ -268,10 +268,10 @@ def test_a_feed_that_fails_after_it_wrote_comes_with_the_next_run(
     rows = [(4, "late"), (5, "early")]
     assert project.rows("current.cur_sev__failing", columns) == rows
 
-    carry_out = landing._carry_out
+    carry_out = landing._without_spark
 
-    def dies(load: Load) -> Any:
-        outcome = carry_out(load)
+    def dies(own: books.Books, load: Load) -> Any:
+        outcome = carry_out(own, load)
         if load.feed.name == "sevfail.late":
             raise RuntimeError("it died after it wrote")
         return outcome
@@ -279,7 +279,7 @@ def test_a_feed_that_fails_after_it_wrote_comes_with_the_next_run(
     for name in ("late", "early"):
         project.land(f"sevfail/{name}/20240102-000000000.csv", f"U,{len(name)},{name} again\n")
     with monkeypatch.context() as patched, project.here():
-        patched.setattr(landing, "_carry_out", dies)
+        patched.setattr(landing, "_without_spark", dies)
         with pytest.raises(TablesFailedError):
             run()
     assert project.rows("current.cur_sev__failing", columns) == rows, "one feed is not whole"

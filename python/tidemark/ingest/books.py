@@ -155,6 +155,15 @@ class Books:
         found = self.spark.sql(f"show tblproperties {table}").collect()
         return {row["key"]: row["value"] for row in found}
 
+    def is_in_use(self, table: str) -> bool:
+        """Whether the table is certainly there: this process sees its files, with a first row."""
+        return False
+
+    def columns(self, table: str) -> dict[str, str]:
+        """The columns of a table of the lake, with their comments."""
+        found = self.spark.table(table).schema
+        return {field.name: field.metadata.get("comment", "") for field in found}
+
     def set_property(self, table: str, name: str, value: str) -> None:
         """Set a property of one of Tidemark's own tables."""
         self.spark.sql(f"alter table {table} set tblproperties ('{name}' = '{value}')")
@@ -373,6 +382,16 @@ class _Files(Books):
         if not _is_table(place(table)):
             return super().properties(table)
         return dict(self._open(table).metadata().configuration)
+
+    def is_in_use(self, table: str) -> bool:
+        # What a killed run was creating has one commit.
+        return _is_table(place(table)) and self._open(table).version() > 0
+
+    def columns(self, table: str) -> dict[str, str]:
+        if not _is_table(place(table)):
+            return super().columns(table)
+        found = self._open(table).schema().fields
+        return {field.name: (field.metadata or {}).get("comment", "") for field in found}
 
     def set_property(self, table: str, name: str, value: str) -> None:
         self._open(table).alter.set_table_properties({name: value}, raise_if_not_exists=False)

@@ -39,6 +39,9 @@ from tidemark.ingest.reasons import Reason, Why
 from tidemark.spark import session
 from tidemark.storage import LandingFolder
 
+# A way to land a load: it gives None if it did nothing.
+Step = Callable[[books.Books, Load], Outcome | None]
+
 
 class TableFailedError(TidemarkError):
     """None of a table's files can land."""
@@ -82,32 +85,44 @@ def land(
         sizes = [file.size for _, plan in todo for file in plan.files]
         with_tombstones = tombstones.subjects(own) if todo else frozenset[str]()
 
-        def carry_out(landed: Landed, plan: ledger.Plan) -> None:
+        def load_of(landed: Landed, plan: ledger.Plan) -> Load:
+            newest = book.newest_changes.get(landed.feed.name)
+            return Load(spark, landed.feed, root, plan, run_id, newest, with_tombstones)
+
+        def carry_out(step: Step, landed: Landed, plan: ledger.Plan) -> None:
             started_at = time.monotonic()
             try:
-                newest = book.newest_changes.get(landed.feed.name)
-                load = Load(spark, landed.feed, root, plan, run_id, newest, with_tombstones)
-                landed.outcome = _carry_out(load)
-                landed.notes += landed.outcome.notes
-                done = sum(len(plan.files) for landed, plan in todo if landed.outcome)
-                progress(done, len(sizes))
+                landed.outcome = step(own, load_of(landed, plan))
+                if landed.outcome:
+                    landed.notes += landed.outcome.notes
+                    done = sum(len(plan.files) for landed, plan in todo if landed.outcome)
+                    progress(done, len(sizes))
             except Exception as error:  # the other tables land
                 landed.failure = session.readable(error)
-            landed.seconds = time.monotonic() - started_at
+            landed.seconds += time.monotonic() - started_at
 
-        suited = session.commits_tell(run_id) | session.suited_to(sum(sizes))
-        suited |= reading.settings_for(sum(sizes))
-        with session.settings_during(spark, suited):
-            started = [side_by_side.submit(carry_out, *each) for each in todo]
+        def carry_out_all(step: Step) -> None:
+            left = [each for each in todo if not (each[0].outcome or each[0].failure)]
+            started = [side_by_side.submit(carry_out, step, *each) for each in left]
             try:
                 for table in started:
                     table.result()
             finally:
                 wait(started)
-                for landed, plan in todo:
-                    if landed.outcome:
-                        ledger.supersede(spark, own, landed.feed, plan)
-                ledger.write_finished(own, work, run_id)
+
+        suited = session.commits_tell(run_id) | session.suited_to(sum(sizes))
+        suited |= reading.settings_for(sum(sizes))
+        try:
+            # Spark may still be starting.
+            carry_out_all(_without_spark)
+            if any(not (landed.outcome or landed.failure) for landed, _ in todo):
+                with session.settings_during(spark, suited):
+                    carry_out_all(_by_spark)
+        finally:
+            for landed, plan in todo:
+                if landed.outcome:
+                    ledger.supersede(spark, own, landed.feed, plan)
+            ledger.write_finished(own, work, run_id)
     ledger.write_run(own, [landed.as_run() for landed in work if landed.is_new], run_id)
     return work
 
@@ -118,8 +133,9 @@ def _make_logs_ready(
     """Create missing logs, and missing columns of logs; gives the failures, by table."""
     failures: dict[str, str] = {}
     missing: set[str] = set()
-    for schema in sorted({feed.schema for feed in feeds}):
-        of_schema = [feed for feed in feeds if feed.schema == schema]
+    unknown = [feed for feed in feeds if not own.is_in_use(feed.log)]
+    for schema in sorted({feed.schema for feed in unknown}):
+        of_schema = [feed for feed in unknown if feed.schema == schema]
         try:
             missing |= {feed.name for feed in log.missing(spark, of_schema)}
         except Exception as error:  # the other schemas are fine
@@ -136,9 +152,17 @@ def _make_logs_ready(
     return failures
 
 
-def _carry_out(load: Load) -> Outcome:
+def _without_spark(own: books.Books, load: Load) -> Outcome | None:
+    """Land the plan's files if nothing about them needs Spark, else do nothing."""
+    load = replace(load, feed=log.with_known_columns(own, load.feed))
+    if load.plan.has_unfinished or any(_refusal(load, file) for file in load.plan.files):
+        return None
+    return direct.land(load)
+
+
+def _by_spark(own: books.Books, load: Load) -> Outcome:
     """Land the plan's files under its load id."""
-    load = replace(load, feed=log.with_known_columns(load.spark, load.feed))
+    load = replace(load, feed=log.with_known_columns(own, load.feed))
     outcome = Outcome()
     if load.plan.has_unfinished:
         outcome.found = _found_of_died(load)
@@ -147,8 +171,6 @@ def _carry_out(load: Load) -> Outcome:
     refused = {file.path: why for file in load.plan.files if (why := _refusal(load, file))}
     readable = [file for file in load.plan.files if file.path not in refused]
     outcome.set_aside |= _sentences(refused)
-    if not refused and (landed := direct.land(load)):
-        return landed
     if readable:
         read = events.of(load, readable).persist()
         try:

@@ -95,24 +95,23 @@ def create(spark: SparkSession, feed: Feed) -> None:
     session.create_table(spark, feed.log, columns, f"partitioned by (_is_delete) {declares}")
 
 
-def with_known_columns(spark: SparkSession, feed: Feed) -> Feed:
+def with_known_columns(own: books.Books, feed: Feed) -> Feed:
     """The feed with the other columns of its log, besides the declared ones.
 
     Files brought them, or they were declared once; a feed that refuses new columns refuses these.
     """
     declared = {name.lower() for name in (*COLUMNS, *feed.column_names)}
-    others = [each for each in spark.table(feed.log).schema if each.name.lower() not in declared]
+    comments = own.columns(feed.log)
+    others = [name for name in comments if name.lower() not in declared]
     if not others:
         return feed
-    own = books.of(spark)
     once = {name.lower(): each for name, each in _ever_declared(_noted(own, feed)).items()}
     found = []
-    for column in others:
-        comment = column.metadata.get("comment", "")
-        is_found = comment.startswith(_FOUND)
-        data_type = comment.removeprefix(_FOUND) if is_found else "string"
+    for name in others:
+        is_found = comments[name].startswith(_FOUND)
+        data_type = comments[name].removeprefix(_FOUND) if is_found else "string"
         if is_found or feed.new_columns == "add":
-            found.append(Column(column.name, once.get(column.name.lower(), data_type), False))
+            found.append(Column(name, once.get(name.lower(), data_type), False))
     return replace(feed, columns=(*feed.columns, *found))
 
 

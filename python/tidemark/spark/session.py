@@ -18,13 +18,16 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 from urllib.parse import quote, urlsplit
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import tidemark
@@ -142,11 +145,40 @@ def get() -> SparkSession:
             _remote[method] = _connected()
         if method in _remote:
             return _remote[method]
-        running: SparkSession | None = SparkSession.getActiveSession()
-        running = running or getattr(SparkSession, "_instantiatedSession", None)
+        running = _running()
         if not running and warm.running():
             running = _warm()
         return running or _start()
+
+
+def _running() -> SparkSession | None:
+    """The session of a Spark in this process, if there is one."""
+    active: SparkSession | None = SparkSession.getActiveSession()
+    return active or getattr(SparkSession, "_instantiatedSession", None)
+
+
+def later() -> SparkSession:
+    """As `get`, but Spark starts in the background: the first use of the session waits for it.
+
+    A lake in use, and a missing Java or jar, are reported at once.
+    """
+    targets.require_spark()
+    if targets.method() == "thrift" or _running() or warm.running():
+        return get()
+    _require_what_spark_needs()
+    return cast(SparkSession, _Later())
+
+
+class _Later:
+    """A session whose Spark is about to start."""
+
+    def __init__(self) -> None:
+        with ThreadPoolExecutor(1) as beside:
+            self._started = beside.submit(get)
+            beside.shutdown(wait=False)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._started.result(), name)
 
 
 def fresh() -> SparkSession:
@@ -327,24 +359,29 @@ def _raise_errors_only() -> None:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
-def _start() -> SparkSession:
+def _require_what_spark_needs() -> None:
     jars.require_java()
     jars.prepare()
     lock.hold(paths.lake_dir())
     spark_line.claim(paths.lake_dir())
+
+
+def _start() -> SparkSession:
+    _require_what_spark_needs()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get("LC_ALL") in ("C", "POSIX"):
         # Otherwise Java cannot find files with non-ASCII names. Python uses UTF-8 in any case.
         os.environ["LC_ALL"] = "C.UTF-8"
     _raise_errors_only()
-    builder = SparkSession.builder.appName("tidemark").enableHiveSupport()
+    conf = SparkConf().setAppName("tidemark").set("spark.sql.catalogImplementation", "hive")
     for key, value in ({"spark.local.dir": _scratch()} | settings()).items():
-        builder = builder.config(key, value)
         if key == "spark.driver.extraJavaOptions":
-            builder = builder.config(key, f"{class_archive.java_options()} {_for_run(value)}")
-    with _output_to(paths.lake_dir() / "spark.log"):
-        spark = builder.getOrCreate()
+            value = f"{class_archive.java_options()} {_for_run(value)}"
+        conf.set(key, value)
+    with _log_of_java(paths.lake_dir() / "spark.log") as log:
+        gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+        spark: SparkSession = SparkSession(SparkContext(conf=conf, gateway=gateway))
     if "://" in paths.warehouse():
         require_reachable(spark, "warehouse", paths.warehouse())
     remove_unborn_tables(spark)
@@ -505,31 +542,19 @@ def _is_of_a_renamed_table(spark: SparkSession, schema: str, folder: Path) -> bo
 
 
 @contextmanager
-def _output_to(log: Path) -> Iterator[None]:
-    """Redirect what the JVM prints to a file: its log, and what Delta tells about a VACUUM.
+def _log_of_java(log: Path) -> Iterator[TextIO]:
+    """The file for what Java prints: its log, and what Delta tells about a VACUUM.
 
-    The JVM inherits the file descriptors. If it fails to start, prints the end of the file.
+    If Java fails to start, prints the end of the file.
     """
-    streams = {1: sys.stdout, 2: sys.stderr}
     rights = log.parent.stat().st_mode & 0o666
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, rights)
-    kept = {}
-    for number, stream in streams.items():
-        stream.flush()
-        kept[number] = os.dup(number)
-        os.dup2(file, number)
-    failed = True
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     try:
-        yield
-        failed = False
-    finally:
-        for number, stream in streams.items():
-            stream.flush()
-            os.dup2(kept[number], number)
-            os.close(kept[number])
-        os.close(file)
-        if failed:
-            print("\n".join(log.read_text().splitlines()[-15:]), file=sys.stderr)
+        with os.fdopen(os.open(log, flags, rights), "a") as file:
+            yield file
+    except Exception:
+        print("\n".join(log.read_text().splitlines()[-15:]), file=sys.stderr)
+        raise
 
 
 def readable(error: Exception) -> str:
