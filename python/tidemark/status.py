@@ -161,7 +161,10 @@ def lines() -> Iterator[str]:
         for table in status.tables
     ]
     headers = ["table", "new files", "set aside", "dead letters", "to build"]
-    yield tabulate(rows, headers=[*headers, "last landed", "newest change", "lag", ""])
+    headers += ["last landed", "newest change", "lag"]
+    if any(table.failed for table in status.tables):
+        headers.append("last run")
+    yield tabulate([row[: len(headers)] for row in rows], headers=headers)
     yield from status.waiting
     for problem in status.problems:
         yield printable(problem.line, keep="\n\t")

@@ -243,10 +243,13 @@ def test_a_load_is_the_same_with_and_without_spark(
                         project.land(path, written(rows), modified=1704100000 + batch)
         for done in land(project):
             assert not done.failure, done.failure
-            told[done.feed.source].append(done.as_run() | {"seconds": 0, "source_name": ""})
+            remarks = [str(note).replace("by_spark", "by_arrow") for note in done.notes]
+            run = done.as_run() | {"seconds": 0, "source_name": "", "remarks": remarks}
+            told[done.feed.source].append(run)
     assert told["by_arrow"] == told["by_spark"]
     assert all(not run["rejected"] for run in told["by_arrow"])
     assert any(run["late"] and run["duplicate"] for run in told["by_arrow"])
+    assert any("deletes" in str(run["remarks"]) for run in told["by_arrow"])
     assert ways == {("by_arrow", True): 2 * len(KINDS), ("by_spark", False): 2 * len(KINDS)}
     for kind in KINDS:
         ours, sparks = (

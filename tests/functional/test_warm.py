@@ -48,6 +48,7 @@ def put(project: Project, day: int, row: str) -> None:
     project.land(f"club/people/2024010{day}-100000000.csv", f"{row}\n")
 
 
+@pytest.mark.slow
 def test_commands_use_a_warm_spark_and_survive_its_end(
     project: Project, begin: Begin, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from tidemark.ingest import books, erased, events, log, positions, problems, pro
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Outcome
 from tidemark.ingest.load import Load
+from tidemark.ingest.reasons import Reason, Why
 from tidemark.storage import micros
 
 # Texts that `cast_text` (macros/staging/cast_text.sql) certainly reads as their type, if Arrow can
@@ -77,6 +78,7 @@ def land(load: Load) -> Outcome | None:
     if outcome.has_rows:
         log.require_rows(load, outcome.entering)
     outcome.copies = found.copies(outcome.oldest_change)
+    outcome.notes += found.remarks
     return outcome
 
 
@@ -109,6 +111,8 @@ class _Found:
     schema: pa.Schema
     counts: dict[str, dict[str, Any]] = field(default_factory=dict)
     is_not_plain: bool = False
+    remarks: list[Reason] = field(default_factory=list)
+    _known_extract: str = ""
     _known_keys: pa.ChunkedArray | None = None
     _known_files: pa.Table = field(default_factory=lambda: pa.table({}))
     _names: list[tuple[datetime, str, str]] = field(default_factory=list)
@@ -146,25 +150,25 @@ class _Found:
         """Read what the log knows about such a load."""
         feed, files = self.load.feed, self.load.plan.files
         if feed.is_full_extract:
-            self._known_keys = self._keys_before(files[0])
+            self._known_extract, self._known_keys = self._keys_before(files[0])
         elif feed.is_placed:
             self._known_files = pa.table(self.log.get_add_actions(flatten=True))
         elif feed.format == "dms" and any(file.kind == "load" for file in files):
             # After an initial load, load files may be a reload.
             _require(not self.log.get_add_actions().num_rows)
 
-    def _keys_before(self, file: LandedFile) -> pa.ChunkedArray | None:
-        """The keys of the extract before this one. Raises NotPlainError if there is a later one."""
+    def _keys_before(self, file: LandedFile) -> tuple[str, pa.ChunkedArray | None]:
+        """The extract before this one, and its keys. Raises NotPlainError for a later one."""
         truncates = self._logged(["_file_at", "_file"], "_is_delete = true and _op = 'T'")
         known = sorted((row["_file_at"], row["_file"]) for row in truncates.to_pylist())
         if not known:
-            return None
+            return "", None
         at, path = known[-1]
         _require((at, path) < (file.time, file.path))
         (key,) = self.load.feed.key
         (in_log,) = (name for name in self.schema.names if name.lower() == key.lower())
         rows = self._logged([in_log, "_file"], f"_op = 'R' and _file_at = '{at.isoformat()}'")
-        return rows.filter(pc.field("_file") == path).column(in_log)
+        return path, rows.filter(pc.field("_file") == path).column(in_log)
 
     def _rows_of(self, records: pa.RecordBatch, file: LandedFile, now: datetime) -> pa.RecordBatch:
         feed, rows = self.load.feed, records.num_rows
@@ -291,6 +295,9 @@ class _Found:
         if before is not None:
             gone = pc.sum(pc.invert(pc.is_in(before, keys))).as_py() or 0
             _require(gone <= feed.max_deleted_share * len(before))
+            if gone:
+                told = {"extract": self.load.plan.files[0].path, "before": self._known_extract}
+                self.remarks.append(Why.DELETES_KEYS(gone=gone, keys=len(before), **told))
 
     def _require_rising_positions(self) -> None:
         """Raise NotPlainError if `positions.refused` has to look at the load."""

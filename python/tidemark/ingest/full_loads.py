@@ -4,6 +4,7 @@ That makes a broken one dangerous. This module refuses those, and decides what a
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from pyspark.sql import DataFrame
@@ -37,8 +38,8 @@ def typed_key(feed: Feed) -> list[str]:
     return [f"{macros.cast_text(f'`{name}`', types[name])} as `{name}`" for name in feed.key]
 
 
-def refused_extracts(load: Load, events: DataFrame) -> dict[str, Reason]:
-    """The files of this load's refused extracts, and why.
+def refused_extracts(load: Load, events: DataFrame) -> tuple[dict[str, Reason], list[Reason]]:
+    """The files of this load's refused extracts, and why; and remarks about what others delete.
 
     An extract is refused when it has a key twice, when it has no rows, and when it lacks more keys
     of the extract before it in time than `max_deleted_share` allows. Someone can confirm the
@@ -49,14 +50,32 @@ def refused_extracts(load: Load, events: DataFrame) -> dict[str, Reason]:
     good = events.where("_reason is null and _skipped is null")
     refused = _with_repeated_keys(feed, good) | _without_rows(load, events)
     while True:
-        shrunken = _first_shrunken(load, good.where(~F.col("_extract").isin(*refused)))
-        if not shrunken:
+        shrunken = _shrunken(load, good.where(~F.col("_extract").isin(*refused)))
+        first = next((each for each in shrunken if each.is_too_much), None)
+        if not first:
             break
-        refused.update(shrunken)
+        refused[first.extract] = first.reason(Why.LACKS_KEYS, share=feed.max_deleted_share)
+    remarks = [each.reason(Why.DELETES_KEYS) for each in shrunken]
     if feed.extract_is == "file" or not refused:
-        return refused
+        return refused, remarks
     parts = events.select("_file", "_extract").distinct().collect()
-    return {row["_file"]: refused[row["_extract"]] for row in parts if row["_extract"] in refused}
+    of_parts = {row["_file"]: row["_extract"] for row in parts if row["_extract"] in refused}
+    return {path: refused[extract] for path, extract in of_parts.items()}, remarks
+
+
+@dataclass(frozen=True)
+class _Shrunken:
+    """An extract that lacks keys of the extract before it."""
+
+    extract: str
+    before: str
+    gone: int
+    keys: int
+    is_too_much: bool
+
+    def reason(self, why: Why, **arguments: object) -> Reason:
+        told = {"extract": self.extract, "before": self.before}
+        return why(None, gone=self.gone, keys=self.keys, **told, **arguments)
 
 
 def refused_with_others(
@@ -117,8 +136,8 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, Reason]:
     }
 
 
-def _first_shrunken(load: Load, good: DataFrame) -> dict[str, Reason]:
-    """The first extract, in order, that deletes too much, and why; empty without one."""
+def _shrunken(load: Load, good: DataFrame) -> list[_Shrunken]:
+    """The extracts that delete keys, in order."""
     feed, confirmed, log = load.feed, load.plan.confirmed, load.known
     truncates = log.where("_is_delete and _op = 'T'")
     known = truncates.selectExpr("_file_at", "_file as _extract").distinct().collect()
@@ -131,7 +150,7 @@ def _first_shrunken(load: Load, good: DataFrame) -> dict[str, Reason]:
         if extract in of_new or (number + 1 < len(extracts) and extracts[number + 1] in of_new)
     ]
     if len(pairs) < 2:
-        return {}
+        return []
     numbers = load.spark.createDataFrame(pairs, "nth int, _file_at timestamp, _extract string")
     # With the times as literals, Delta skips the files of all other extracts.
     rows = (
@@ -151,23 +170,17 @@ def _first_shrunken(load: Load, good: DataFrame) -> dict[str, Reason]:
         .orderBy("nth")
         .collect()
     )
+    found = []
     for row in counts:
         extract = extracts[row["nth"]] if row["nth"] < len(extracts) else None
-        parts = tuple(path for path in confirmed if path.startswith(f"{(extract or ('', ''))[1]}/"))
-        if extract not in of_new or extract[1] in confirmed or parts:
+        if extract not in of_new or not row["gone"]:
             continue
-        if row["gone"] > feed.max_deleted_share * row["keys"]:
-            _, path = extract
-            return {
-                path: Why.LACKS_KEYS(
-                    gone=row["gone"],
-                    keys=row["keys"],
-                    before=extracts[row["nth"] - 1][1],
-                    share=feed.max_deleted_share,
-                    extract=path,
-                )
-            }
-    return {}
+        _, path = extract
+        is_confirmed = any(each == path or each.startswith(f"{path}/") for each in confirmed)
+        is_too_much = not is_confirmed and row["gone"] > feed.max_deleted_share * row["keys"]
+        before = extracts[row["nth"] - 1][1]
+        found.append(_Shrunken(path, before, row["gone"], row["keys"], is_too_much))
+    return found
 
 
 def with_truncates(load: Load, events: DataFrame) -> DataFrame:

@@ -196,7 +196,7 @@ def _land_read(
     strictly = _refused_for_bad_records(load.feed, read)
     strictly |= full_loads.refused_with_others(load.feed, files, {**refused, **strictly})
     good = _without(read, strictly)
-    together = _refused_together(load, files, good)
+    together, remarks = _refused_together(load, files, good)
     refused = {**refused, **strictly, **together}
     good = _without(good, together)
     if load.feed.is_full_extract:
@@ -211,6 +211,8 @@ def _land_read(
     counts = _counts(load, good)
     outcome.count(counts)
     outcome.notes += _of_erased(counts)
+    if not outcome.total("rejected"):
+        outcome.notes += remarks
     outcome.set_aside |= _sentences(refused)
     if outcome.has_rows:
         changes = good.where(f"{events.IS_GOOD} and _position > 0")
@@ -244,17 +246,17 @@ def _without(found: DataFrame, paths: Collection[str]) -> DataFrame:
 
 def _refused_together(
     load: Load, files: Sequence[LandedFile], found: DataFrame
-) -> Mapping[str, Reason]:
-    """The files that are readable, but contradict each other or the log, and why."""
+) -> tuple[Mapping[str, Reason], list[Reason]]:
+    """The files that are readable, but contradict each other or the log, and why; and remarks."""
     feed, plan = load.feed, load.plan
     if feed.is_full_extract:
         return full_loads.refused_extracts(load, found)
     if feed.is_placed:
-        return positions.refused(load, found)
+        return positions.refused(load, found), []
     if feed.format == "dms" and sum(file.kind == "changes" for file in files) > 2:
         told = producers.names_told(found)
-        return producers.refused(told, plan.confirmed | plan.landed_before)
-    return {}
+        return producers.refused(told, plan.confirmed | plan.landed_before), []
+    return {}, []
 
 
 def _take_back(spark: SparkSession, feed: Feed, load_id: int, file: LandedFile) -> None:
