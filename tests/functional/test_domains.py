@@ -238,6 +238,7 @@ def test_a_ticket_that_is_sold_on_counts_once(played: object, spark: SparkSessio
 # --- S5 ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.domain("movies")
 def test_films_get_a_column_while_they_change(played: object, spark: SparkSession) -> None:
     films = "current.cur_movies__movies where movie_id in (2, 14, 20, 23, 24) order by movie_id"

@@ -354,6 +354,10 @@ def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
     in_landing = {file for file in found(gdpr) if str(gdpr.landing) not in file}
     assert in_landing == set()
 
-    # A key that is erased can be erased again: a late dead letter may have it.
+
+@pytest.mark.slow
+def test_a_key_that_is_erased_can_be_erased_again(gdpr: Project) -> None:
+    # A late dead letter may have it.
+    before = tables(gdpr, *CURRENT)
     assert tidemark(gdpr, "erase", "customer", "--key", "42") == 0
-    assert tables(gdpr, *expected)["cur_gdpr__people"] == now["cur_gdpr__people"]
+    assert tables(gdpr, *CURRENT) == before
