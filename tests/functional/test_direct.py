@@ -5,12 +5,14 @@ import gzip
 import io
 import json
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,9 +22,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tests.functional.test_landing import land
 from tests.project import Project
-from tidemark.ingest import direct, macros
+from tidemark import storage
+from tidemark.ingest import direct, landing, macros
 from tidemark.ingest.landed import Outcome
 from tidemark.ingest.load import Load
+from tidemark.spark import session
 
 pytestmark = pytest.mark.functional
 
@@ -260,3 +264,42 @@ def test_a_load_is_the_same_with_and_without_spark(
         )
         differ = ours.exceptAll(sparks).collect() + sparks.exceptAll(ours).collect()
         assert differ == [], kind
+
+
+class NoSpark:
+    """A Spark that never starts."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"Spark was asked for {name}")
+
+
+def test_a_plain_load_of_a_known_table_needs_no_spark(project: Project) -> None:
+    """So it lands while Spark starts."""
+    project.add("alone.t", {"id": "int", "x": "string"}, "id")
+    project.land("alone/t/20240101-000000000.csv", "I,1,a\n")
+    land(project)
+    feeds = [landed.feed for landed in land(project)]
+    project.land("alone/t/20240102-000000000.csv", "U,1,b\nI,2,c\n")
+    with project.here():
+        folder = storage.landing_folder()
+        (landed,) = landing.land(cast(SparkSession, NoSpark()), feeds, folder, run_id="test")
+    assert (landed.failure, landed.rows) == ("", 2)
+    assert project.rows("log_alone.t", ["id", "x"], "_file, _position") == [
+        ("1", "a"),
+        ("1", "b"),
+        ("2", "c"),
+    ]
+
+
+def test_what_needs_spark_waits_for_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_start = threading.Event()
+
+    def start() -> SimpleNamespace:
+        assert may_start.wait(60)
+        return SimpleNamespace(version="4")
+
+    monkeypatch.setattr(session, "get", start)
+    spark = session._Later()
+    assert not may_start.is_set()
+    may_start.set()
+    assert spark.version == "4"
