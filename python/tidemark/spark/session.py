@@ -173,9 +173,10 @@ class _Later:
     """A session whose Spark is about to start."""
 
     def __init__(self) -> None:
-        with ThreadPoolExecutor(1) as beside:
-            self._started = beside.submit(get)
-            beside.shutdown(wait=False)
+        # As a context manager, the executor would wait for the start.
+        beside = ThreadPoolExecutor(1)
+        self._started = beside.submit(get)
+        beside.shutdown(wait=False)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._started.result(), name)
