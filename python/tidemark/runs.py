@@ -131,6 +131,7 @@ class Run:
             catalog.begin()
         with lease.held(spark), self._registered(spark, registration):
             landed = self._land(spark, parsed)
+            session.require_no_failed_start(spark)
             has_built = self.builds and self._build(spark, parsed, landed)
             if registration:
                 registration.was_idle = not has_built and not any(each.is_new for each in landed)

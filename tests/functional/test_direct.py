@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tests.functional.test_landing import land
 from tests.project import Project
 from tidemark import storage
+from tidemark.errors import SetupError
 from tidemark.ingest import direct, landing, macros
 from tidemark.ingest.landed import Outcome
 from tidemark.ingest.load import Load
@@ -303,3 +304,17 @@ def test_what_needs_spark_waits_for_its_start(monkeypatch: pytest.MonkeyPatch) -
     assert not may_start.is_set()
     may_start.set()
     assert spark.version == "4"
+
+
+def test_a_start_that_failed_is_reported_before_dbt_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start() -> SparkSession:
+        raise SetupError("Java does not start.")
+
+    monkeypatch.setattr(session, "get", start)
+    spark = cast(SparkSession, session._Later())
+    with pytest.raises(SetupError, match="Java does not start"):
+        _ = spark.version
+    with pytest.raises(SetupError, match="Java does not start"):
+        session.require_no_failed_start(spark)

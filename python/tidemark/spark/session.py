@@ -169,6 +169,12 @@ def later() -> SparkSession:
     return cast(SparkSession, _Later())
 
 
+def require_no_failed_start(spark: SparkSession) -> None:
+    """Raise the error of a start in the background that has already failed."""
+    if isinstance(spark, _Later) and spark._started.done():
+        spark._started.result()
+
+
 class _Later:
     """A session whose Spark is about to start."""
 
