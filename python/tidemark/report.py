@@ -179,8 +179,10 @@ def of_table(entry: Landed) -> Iterator[str]:
     """A line for each thing about one table that needs attention, apart from its failure."""
     for _, file in entry.retracted:
         yield f"{entry.feed.name}: takes back {printable(file.path)}"
-    for note in entry.notes:
+    for note in entry.notes[:_SOME]:
         yield f"{entry.feed.name}: {note}"
+    if len(entry.notes) > _SOME:
+        yield f"{entry.feed.name}: and {counted(len(entry.notes) - _SOME, 'more remark')}"
     for path, reason in sorted(entry.reasons.items())[:_SOME]:
         yield f"{entry.feed.name}: set aside {path}: {reason}"
     if len(entry.reasons) > _SOME:

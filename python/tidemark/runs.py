@@ -121,17 +121,20 @@ class Run:
         """Land and build. Raises TablesFailedError when tables failed to land."""
         from tidemark.spark import lease, session
 
+        lands_without_spark = _is_all_local() and "://" not in paths.warehouse()
         session.suited_to(_new_bytes())
         # dbt takes as long to import and to parse as Spark's Java to start.
-        spark = session.later() if _is_all_local() else session.get()
+        spark = session.later()
         parsed, registration = _parsed()
+        if not lands_without_spark:
+            # It says in a sentence what cannot be reached.
+            spark = session.started(spark)
         if registration:
             from tidemark.aws import catalog
 
             catalog.begin()
         with lease.held(spark), self._registered(spark, registration):
             landed = self._land(spark, parsed)
-            session.require_no_failed_start(spark)
             has_built = self.builds and self._build(spark, parsed, landed)
             if registration:
                 registration.was_idle = not has_built and not any(each.is_new for each in landed)
@@ -204,6 +207,8 @@ class Run:
         self, spark: "SparkSession", parsed: project.Project, landed: Sequence[Landed]
     ) -> bool:
         """Build what is due, except below tables that failed to land; gives whether any was."""
+        from tidemark.spark import session
+
         own = books.of(spark)
         newest = ledger.read(own, {}).newest_loads
         known = project.read_builds(own)
@@ -234,6 +239,8 @@ class Run:
             )
         self.tell(f"Building {what}.")
         done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
+        # dbt would try a start that failed again.
+        session.started(spark)
         build(
             parsed,
             own,

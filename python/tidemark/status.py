@@ -5,7 +5,7 @@ The state is red if a problem is an error. Tidemark adds no rules of its own: an
 that failed to land, a model or a test that failed in dbt, and a bound of the YAML that is exceeded.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -103,7 +103,7 @@ def gather(*, may_start: bool = True) -> Status | None:
     work, book = planning.of_landing_folder(own, parsed.feeds)
     built, told = project.read_builds(own)
     due = parsed.due(book.newest_loads, built)
-    runs = read(own, books.RUNS, _RUN).sort_by("at")
+    runs = own.read_table(books.RUNS, _RUN).sort_by("at")
     newest, loads = _newest(runs), _newest(runs.filter(pc.greater(runs["rows"], 0)))
     records, aside = _open_records(own), _set_aside(own)
     bounds = _bounds(parsed)
@@ -283,12 +283,6 @@ def _of_results(results: Mapping[str, project.Result]) -> Iterator[Problem]:
             yield Problem("warned", name, f"{text} warned: {first}", "")
 
 
-def read(own: Books, table: str, columns: Sequence[str], where: str = "true") -> pa.Table:
-    """As `Books.read`, as one table."""
-    schema = pa.schema([books.schema(table).field(name) for name in columns])
-    return pa.Table.from_batches(own.read(table, columns, where), schema)
-
-
 def counted(rows: pa.Table) -> list[dict[str, Any]]:
     """The distinct rows, each with how often it occurs, `count_all`."""
     found: list[dict[str, Any]]
@@ -311,7 +305,7 @@ def _newest(runs: pa.Table) -> dict[str, dict[str, Any]]:
 def _open_records(own: Books) -> dict[str, int]:
     """The number of each table's records in the dead letter that are open."""
     where = f"{OPEN} and position is not null"
-    found = counted(read(own, books.DEAD_LETTER, ("source_name", "table_name"), where))
+    found = counted(own.read_table(books.DEAD_LETTER, ("source_name", "table_name"), where))
     return {name_of(row): row["count_all"] for row in found}
 
 

@@ -5,9 +5,12 @@ import gzip
 import io
 import json
 import random
+import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -310,11 +313,39 @@ def test_a_start_that_failed_is_reported_before_dbt_tries_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def start() -> SparkSession:
+        time.sleep(1)
         raise SetupError("Java does not start.")
 
     monkeypatch.setattr(session, "get", start)
     spark = cast(SparkSession, session._Later())
+    # It is waited for.
+    with pytest.raises(SetupError, match="Java does not start"):
+        session.started(spark)
     with pytest.raises(SetupError, match="Java does not start"):
         _ = spark.version
-    with pytest.raises(SetupError, match="Java does not start"):
-        session.require_no_failed_start(spark)
+
+
+def test_ctrl_c_cancels_what_spark_does(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark cares for that only if Spark starts in the main thread."""
+    monkeypatch.setattr(session, "_running", lambda: None)
+    monkeypatch.setattr(session, "get", lambda: spark)
+    jobs = spark.sparkContext.statusTracker()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        session.later()
+        with ThreadPoolExecutor(1) as beside:
+            query = beside.submit(spark.sql("select sum(id % 7) from range(1000000000000)").collect)
+            while not jobs.getActiveJobsIds():
+                assert not query.done()
+                time.sleep(0.1)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            try:
+                with pytest.raises(Exception, match="cancel"):
+                    query.result(30)
+            finally:
+                spark.sparkContext.cancelAllJobs()
+    finally:
+        signal.signal(signal.SIGINT, before)

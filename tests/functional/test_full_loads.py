@@ -57,7 +57,7 @@ def test_an_extract_that_deletes_much_waits_for_someone_to_confirm_it(project: P
     (landed,) = land(project)
     # 0 and 1 are good; 2 and 3 are compared with 1, for 2 was refused; 4 with 1 again.
     assert (landed.files, landed.set_aside) == (3, 2)
-    remark = "shrunk/t/1.csv deletes 1 of the 4 keys of shrunk/t/0.csv, which it lacks"
+    remark = "shrunk/t/1.csv lacks 1 of the 4 keys of shrunk/t/0.csv, so it deletes them"
     assert list(map(str, landed.notes)) == [remark]
     reasons = [(file, reason) for file, _, _, _, reason in dead_letters(project, "shrunk")]
     assert reasons[0] == (

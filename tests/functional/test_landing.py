@@ -299,6 +299,7 @@ def test_a_retry_reads_its_files_as_they_are_declared_then(
     assert counted == logged
 
 
+@pytest.mark.slow
 def test_no_load_id_is_given_twice_when_the_ledger_is_an_older_one(project: Project) -> None:
     project.add("older.t", COLUMNS, "id")
     project.land("older/t/20240101-100000000.csv", "I,1,a\n")
@@ -349,6 +350,21 @@ def test_a_log_that_cannot_be_created_fails_its_table_alone(project: Project) ->
         project.land(f"nolog/{table}/20240101-100000000.csv", "I,1,a\n")
     bad, good = land(project)
     assert ("bad" in bad.failure, bad.rows) == (True, 0)
+    assert (good.failure, good.rows) == ("", 1)
+
+
+def test_a_log_that_nobody_can_read_fails_its_table_alone(project: Project) -> None:
+    for table in ("bad", "good"):
+        project.add(f"badlog.{table}", COLUMNS, "id")
+        project.land(f"badlog/{table}/20240101-100000000.csv", "I,1,a\n")
+    land(project)
+    for table in ("bad", "good"):
+        project.land(f"badlog/{table}/20240102-100000000.csv", "I,2,b\n")
+    commits = Path(books.place("log_badlog.bad"), "_delta_log")
+    for commit in commits.glob("*.json"):
+        commit.unlink()
+    bad, good = land(project)
+    assert (bool(bad.failure), bad.rows) == (True, 0)
     assert (good.failure, good.rows) == ("", 1)
 
 
@@ -438,6 +454,7 @@ def test_what_a_killed_creation_left_is_removed_and_no_table_is(
     session.remove_unborn_tables(without_catalog)
 
 
+@pytest.mark.slow
 def test_the_models_of_a_large_run_are_compiled_as_its_landing_is(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,6 +190,20 @@ def test_what_is_wrong_is_said_in_a_sentence(
     assert secret not in result.stdout + result.stderr
 
 
+def test_a_run_with_local_files_says_it_too(server: s3_server.S3Server, tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    variables = {
+        **on_s3(server, tmp_path / "wrong"),
+        "TIDEMARK_WAREHOUSE": "s3a://nowhere/tables",
+        "TIDEMARK_LANDING": str(tmp_path / "landing"),
+    }
+    result = tidemark(variables, "run")
+    assert result.returncode == 1
+    sentence = "The warehouse s3a://nowhere/tables cannot be reached: the bucket does not exist."
+    assert result.stderr == f"tidemark: {sentence}\n"
+
+
+@pytest.mark.slow
 def test_what_a_killed_creation_left_on_s3_is_no_obstacle(
     server: s3_server.S3Server, tmp_path: Path
 ) -> None:

@@ -29,6 +29,14 @@ def test_what_a_run_says_of_names_and_reasons_is_one_line_each() -> None:
     assert failure.startswith("shop.orders failed: Spark says\n  a\n")
 
 
+def test_a_run_tells_only_some_of_many_remarks() -> None:
+    landed = Landed(declared())
+    landed.notes += [Why.WISH_WITHOUT_FILE(files=str(number)) for number in range(12)]
+    *lines, last = report.of_table(landed)
+    assert len(lines) == 10
+    assert last == "shop.orders: and 2 more remarks"
+
+
 def test_the_log_has_a_line_for_each_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "lake"))
     report.log("a\nb", "one\rtwo\x0cthree\nfo\udce9ur")

@@ -79,20 +79,13 @@ def has_all_loads(self: SparkAdapter, log: Any, source_name: str, table_name: st
     own = books.without_spark() if logged is not None else None
     if own is None:
         return False
-    rows: dict[tuple[int, str], int] = {}
     columns = ("load_id", "file", "status", "rows")
-    where = books.is_of_table(source_name, table_name)
-    for batch in own.read(books.LEDGER, columns, where):
-        for load_id, file, status, count in zip(*map(pa.Array.to_pylist, batch), strict=True):
-            if status in (ledger.ERASED, "retracted"):
-                return False
-            if status in ("landed", "set_aside"):
-                rows[load_id, file] = max(rows.get((load_id, file), 0), count or 0)
-    landed: dict[int, int] = {}
-    for (load_id, _), count in rows.items():
-        if count:
-            landed[load_id] = landed.get(load_id, 0) + count
-    return landed == logged
+    told = own.read_table(books.LEDGER, columns, books.is_of_table(source_name, table_name))
+    if pc.any(pc.is_in(told["status"], pa.array([ledger.ERASED, "retracted"]))).as_py():
+        return False
+    ended = told.filter(pc.field("status").isin(["landed", "set_aside"]))
+    of_files = ended.group_by(["load_id", "file"]).aggregate([("rows", "max")])
+    return _summed(of_files, "load_id", "rows_max") == logged
 
 
 def ask_once(self: SparkAdapter, sql: str, logs: Sequence[Any]) -> Any:
@@ -148,7 +141,7 @@ def _files(table: Any) -> pa.Table | None:
 def _has_deleted_rows(table: Any) -> bool:
     """Whether a table's files have rows that deletion vectors have deleted."""
     try:
-        return any(batch.num_rows for batch in pa.table(table.deletion_vectors()).to_batches())
+        return bool(pa.table(table.deletion_vectors()).num_rows)
     except Exception:  # not a table, or not one that delta-rs can read
         return True
 
@@ -164,15 +157,19 @@ def _rows_of_loads(files: pa.Table) -> dict[int, int] | None:
         return {}
     if any(name not in files.column_names or files[name].null_count for name in names):
         return None
-    found: dict[int, int] = {}
-    for row in files.select(names).to_pylist():
-        load_id, first, last = row["min._load_id"], row["min._position"], row["max._position"]
-        is_mixed = load_id != row["max._load_id"] or first <= 0 < last
-        if is_mixed or row["null_count._position"]:
-            return None
-        if first > 0:
-            found[load_id] = found.get(load_id, 0) + row["num_records"]
-    return found
+    first, last = pc.field("min._position"), pc.field("max._position")
+    of_several = pc.field("min._load_id") != pc.field("max._load_id")
+    with_truncate = (first <= 0) & (last > 0)
+    if files.filter(of_several | with_truncate | (pc.field("null_count._position") > 0)).num_rows:
+        return None
+    return _summed(files.filter(first > 0), "min._load_id", "num_records")
+
+
+def _summed(rows: pa.Table, group: str, count: str) -> dict[int, int]:
+    """The sum of a column for each value of another, without sums that are 0."""
+    found = rows.group_by(group).aggregate([(count, "sum")])
+    pairs = zip(found[group].to_pylist(), found[f"{count}_sum"].to_pylist(), strict=True)
+    return {value: total for value, total in pairs if total}
 
 
 def _highest(files: pa.Table, column: str) -> tuple[bool, Any]:

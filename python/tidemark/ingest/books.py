@@ -128,6 +128,11 @@ class Books:
         ]
         yield from spark_line.to_arrow(found.selectExpr(*told), wanted).to_batches()
 
+    def read_table(self, table: str, columns: Sequence[str], where: str = "true") -> pa.Table:
+        """As `read`, as one table."""
+        wanted = pa.schema([schema(table).field(name) for name in columns])
+        return pa.Table.from_batches(self.read(table, columns, where), wanted)
+
     def exists(self, table: str) -> bool:
         """Whether the table is there."""
         return self.spark.catalog.tableExists(table)
@@ -384,8 +389,11 @@ class _Files(Books):
         return dict(self._open(table).metadata().configuration)
 
     def is_in_use(self, table: str) -> bool:
+        from tidemark.spark import session
+
         # What a killed run was creating has one commit.
-        return _is_table(place(table)) and self._open(table).version() > 0
+        at = place(table)
+        return "://" not in at and Path(at).is_dir() and not session.is_young(Path(at))
 
     def columns(self, table: str) -> dict[str, str]:
         if not _is_table(place(table)):

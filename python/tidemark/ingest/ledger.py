@@ -132,6 +132,8 @@ class Ledger:
     newest_loads: dict[str, int] = field(default_factory=dict)
     newest_changes: dict[str, datetime] = field(default_factory=dict)
     newest_in_log: dict[str, int] = field(default_factory=dict)
+    # By table: why its log cannot be read.
+    unreadable: dict[str, Exception] = field(default_factory=dict)
 
     def knows(self, feed: Feed, file: LandedFile) -> bool:
         """Whether this version of the file was read, and nobody asked to read it again."""
@@ -220,7 +222,7 @@ def read(
     """The ledger's rows about the listed files, by table.
 
     For `feeds` with new files it also reads the newest load of the change log. A restored older
-    ledger may not know that load, and no load id is given twice.
+    ledger may not know that load, and no load id is given twice. `unreadable` has what went wrong.
     """
     book = Ledger()
     pass_ = _Pass(book, listed)
@@ -230,7 +232,11 @@ def read(
     for feed in feeds:
         found = listed.get(feed.name, ())
         if not book.is_idle(feed, found):
-            in_log = own.newest_load(feed)
+            try:
+                in_log = own.newest_load(feed)
+            except Exception as error:  # the other tables land
+                book.unreadable[feed.name] = error
+                continue
             book.newest_in_log[feed.name] = in_log
             book.last_load_id = max(book.last_load_id, in_log)
     return book
@@ -611,7 +617,7 @@ def supersede(spark: "SparkSession", own: Books, feed: Feed, plan: Plan) -> None
     """Close the earlier dead letters of the plan's files, which were read again."""
     is_open = f"{books.is_of(feed)} and superseded_by is null and load_id < {plan.load_id}"
     paths = {file.path for file in plan.files}
-    if plan.supersedes and any(
+    if any(
         row["file"] in paths for row in books.rows(own.read(books.DEAD_LETTER, ("file",), is_open))
     ):
         places = [(feed.source, feed.table, file.path, plan.load_id) for file in plan.files]

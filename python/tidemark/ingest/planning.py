@@ -64,11 +64,12 @@ def plan(
 
 def _plan(own: Books, feed: Feed, found: Listed, book: ledger.Ledger) -> Landed:
     landed = Landed(feed)
-    if isinstance(found, Exception):
+    if isinstance(found, Exception) or feed.name in book.unreadable:
         # Imported late: only errors need it.
         from tidemark.spark import session
 
-        landed.failure = session.readable(found)
+        error = found if isinstance(found, Exception) else book.unreadable[feed.name]
+        landed.failure = session.readable(error)
         return landed
     landed.has_folder = found is not None
     there = {file.path for file in found or []}

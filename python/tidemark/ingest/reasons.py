@@ -101,7 +101,7 @@ class Why(Enum):
     )
 
     # Remarks.
-    DELETES_KEYS = "{extract} deletes {gone} of the {keys} keys of {before}, which it lacks"
+    DELETES_KEYS = "{extract} lacks {gone} of the {keys} keys of {before}, so it deletes them"
     WISH_WITHOUT_FILE = "no longer in the landing folder: {files}"
     OF_ERASED = (
         "{count} records of erased subjects did not land, but they are still in their files: "

@@ -12,17 +12,18 @@ import logging
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import IO, Any, cast
 from urllib.parse import quote, urlsplit
 
 from pyspark import SparkConf, SparkContext
@@ -163,16 +164,33 @@ def later() -> SparkSession:
     A lake in use, and a missing Java or jar, are reported at once.
     """
     targets.require_spark()
-    if targets.method() == "thrift" or _running() or warm.running():
+    if _running():
         return get()
-    _require_what_spark_needs()
+    if targets.method() == "session":
+        if warm.running():
+            warm.hold()
+        else:
+            _require_what_spark_needs()
+            _cancel_jobs_when_interrupted()
     return cast(SparkSession, _Later())
 
 
-def require_no_failed_start(spark: SparkSession) -> None:
-    """Raise the error of a start in the background that has already failed."""
-    if isinstance(spark, _Later) and spark._started.done():
-        spark._started.result()
+def started(spark: SparkSession) -> SparkSession:
+    """The session of `later`, once Spark has started. Raises what kept Spark from starting."""
+    return spark._started.result() if isinstance(spark, _Later) else spark
+
+
+def _cancel_jobs_when_interrupted() -> None:
+    """Let Ctrl-C cancel Spark's jobs. PySpark does so only if Spark starts in the main thread."""
+
+    def interrupted(*_: object) -> None:
+        context = SparkContext._active_spark_context
+        if context:
+            context.cancelAllJobs()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupted)
 
 
 class _Later:
@@ -181,7 +199,7 @@ class _Later:
     def __init__(self) -> None:
         # As a context manager, the executor would wait for the start.
         beside = ThreadPoolExecutor(1)
-        self._started = beside.submit(get)
+        self._started: Future[SparkSession] = beside.submit(get)
         beside.shutdown(wait=False)
 
     def __getattr__(self, name: str) -> Any:
@@ -221,7 +239,11 @@ def of_run() -> dict[str, str]:
 
 
 def _suited() -> dict[str, str]:
-    return of_run() | (_COMPILED if _size_of_run[0] >= _MUCH else {})
+    return of_run() | _for_size()
+
+
+def _for_size() -> dict[str, str]:
+    return _COMPILED if _size_of_run[0] >= _MUCH else {}
 
 
 @contextmanager
@@ -382,12 +404,13 @@ def _start() -> SparkSession:
         os.environ["LC_ALL"] = "C.UTF-8"
     _raise_errors_only()
     conf = SparkConf().setAppName("tidemark").set("spark.sql.catalogImplementation", "hive")
-    for key, value in ({"spark.local.dir": _scratch()} | settings()).items():
+    for key, value in ({"spark.local.dir": _scratch()} | settings() | _for_size()).items():
         if key == "spark.driver.extraJavaOptions":
             value = f"{class_archive.java_options()} {_for_run(value)}"
         conf.set(key, value)
-    with _log_of_java(paths.lake_dir() / "spark.log") as log:
-        gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+    with _log_of_java() as log:
+        # After a failed start, PySpark keeps the Java of that start.
+        gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         spark: SparkSession = SparkSession(SparkContext(conf=conf, gateway=gateway))
     if "://" in paths.warehouse():
         require_reachable(spark, "warehouse", paths.warehouse())
@@ -475,7 +498,7 @@ def remove_unborn_tables(spark: SparkSession) -> None:
     has_new_metastore = found.items() - known_before.items()
     for folder in own.glob("*.db"):
         schema = folder.name.removesuffix(".db")
-        young = {each.name: each for each in folder.iterdir() if each.is_dir() and _is_young(each)}
+        young = {each.name: each for each in folder.iterdir() if each.is_dir() and is_young(each)}
         born = {f"{schema}.{name}": _birth(each) for name, each in young.items()}
         if born.items() <= known_before.items() and not has_new_metastore:
             found |= born
@@ -534,8 +557,8 @@ def _metastore() -> str:
     return str(metastore.stat().st_ino if metastore.exists() else 0)
 
 
-def _is_young(folder: Path) -> bool:
-    """Whether there is at most one commit, without reading a long log."""
+def is_young(folder: Path) -> bool:
+    """Whether a table has at most one commit, without reading a long log."""
     log = folder / "_delta_log"
     if (log / f"{1:020}.json").exists() or (log / "_last_checkpoint").exists():
         return False
@@ -549,19 +572,18 @@ def _is_of_a_renamed_table(spark: SparkSession, schema: str, folder: Path) -> bo
 
 
 @contextmanager
-def _log_of_java(log: Path) -> Iterator[TextIO]:
+def _log_of_java() -> Iterator[IO[str]]:
     """The file for what Java prints: its log, and what Delta tells about a VACUUM.
 
     If Java fails to start, prints the end of the file.
     """
-    rights = log.parent.stat().st_mode & 0o666
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-    try:
-        with os.fdopen(os.open(log, flags, rights), "a") as file:
-            yield file
-    except Exception:
-        print("\n".join(log.read_text().splitlines()[-15:]), file=sys.stderr)
-        raise
+    with paths.opened_in_lake("spark.log", "w") as log:
+        try:
+            yield log
+        except Exception:
+            lines = Path(log.name).read_text().splitlines()
+            print("\n".join(lines[-15:]), file=sys.stderr)
+            raise
 
 
 def readable(error: Exception) -> str:
