@@ -14,7 +14,7 @@ from tests.e2e import debezium, mariadb
 from tests.e2e.mariadb import MariaDB
 from tidemark.readers.debezium import position_of
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 BEFORE = """
 create database ticketing;

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.functional
 CASES = int(os.environ.get("TIDEMARK_CASES", "80"))
 SEED = int(os.environ.get("TIDEMARK_SEED", "7"))
 
-BATCHES = int(os.environ.get("TIDEMARK_BATCHES", "3"))
+BATCHES = int(os.environ.get("TIDEMARK_BATCHES", "2"))
 FILES = 3
 # Two extracts arrive together; a late one arrives last, with one of a time that is there.
 EXTRACTS = ((0,), (1, 3, 4), (2, 5))

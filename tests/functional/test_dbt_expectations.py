@@ -76,6 +76,7 @@ def test_counts_are_the_known_ones(cases_project: Path, profiles_dir: Path) -> N
     assert not differences, "\n".join([f"{len(differences)} of {len(cases)} differ", *differences])
 
 
+@pytest.mark.slow
 @pytest.mark.functional
 @pytest.mark.parametrize(
     ("test", "arguments", "sentence"),

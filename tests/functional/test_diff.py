@@ -114,6 +114,7 @@ def test_a_failed_test_fails_after_the_comparison(
     (pr.folder / "tests/pr_has_rows.sql").unlink()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared_is_refused(pr: Project, capfd: pytest.CaptureFixture[str]) -> None:
     assert diff(pr, "nowhere") == 1
     assert (

@@ -35,6 +35,7 @@ def landed_and_refused(project: Project) -> list[tuple[int, dict[str, str]]]:
     return [(landed.files, landed.reasons) for landed in land(project) if landed.is_new]
 
 
+@pytest.mark.slow
 def test_a_log_that_goes_back_lands_once_epochs_are_declared(
     project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -279,12 +279,12 @@ def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
     with monkeypatch.context() as patched:
         patched.setattr(erase._Erasure, "_build", killed)
         with pytest.raises(Killed):
-            tidemark(gdpr, "erase", "customer", "--key", "042")
+            tidemark(gdpr, "erase", "customer", "--key", "042", "--key", "46")
     assert found(gdpr)
     assert tidemark(gdpr, "status", "--check") == 1
     assert "was interrupted" in capfd.readouterr().err
-    # Of a person of the transaction file, a record of another was refused.
-    assert tidemark(gdpr, "erase", "customer", "--key", "46") == 1
+    # In the transaction file, a record of another was refused.
+    assert tidemark(gdpr, "erase") == 1
     in_transactions = gdpr.landing / "gdpr/tx/CDC_TXN-20240102120000000.csv"
     error = capfd.readouterr().err
     assert f"{in_transactions}: it has open dead letters of others" in error
@@ -317,8 +317,7 @@ def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
     assert {customer for _, customer in snapshot} == {43, 44}
     names = gdpr.rows("marts.order_names", ["order_id", "name"], "1")
     assert names == [(7, "Bobby"), (10, "Bobby"), (11, "Quentin"), (12, "Bobby"), (42, "Bobby")]
-    certificate, of_other = sorted((paths.lake_dir() / "erasures").iterdir())
-    assert not json.loads(of_other.read_text())["remains"]
+    (certificate,) = (paths.lake_dir() / "erasures").iterdir()
     assert str(certificate) in told
     stated = json.loads(certificate.read_text())
     assert [each["deleted"] for each in stated["tables"] if each["table"] == "log_gdpr.orders"] == [

@@ -20,6 +20,9 @@ from tidemark.spark import jars, processes, session, spark_line
 
 pytestmark = pytest.mark.functional
 
+# Glue has Spark 3.5, where `make test-core SPARK=3.5` runs this in CI.
+ON_GLUES_SPARK = pytest.mark.slow if spark_line.name() == "4.1" else pytest.mark.functional
+
 COLUMNS = {"id": "int", "name": "string"}
 # What a cluster brings itself, or as the job's zip.
 NOT_INSTALLED = ("pyspark", "delta", "delta_spark", "tidemark", "__editable__.tidemark")
@@ -126,6 +129,7 @@ def store() -> Iterator[s3_server.S3Server]:
         yield found
 
 
+@ON_GLUES_SPARK
 def test_a_job_lands_builds_tells_and_fails_with_the_tables(
     project: Project, store: s3_server.S3Server, aws: AwsServer
 ) -> None:

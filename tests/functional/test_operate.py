@@ -311,6 +311,7 @@ def test_the_metastore_is_lost(ops: Project, capfd: pytest.CaptureFixture[str]) 
     assert "has all tables" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_tables_and_ledger_are_lost(ops: Project, capfd: pytest.CaptureFixture[str]) -> None:
     expected = contents(ops, CURRENT, HISTORY, MART)
     own = ("_op", "_file", "_position", "id", "name", "seq")

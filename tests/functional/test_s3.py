@@ -63,6 +63,7 @@ def test_objects_land_once_whatever_their_names(
     assert values.where("name in ('x', repeat('x', 21), 'written anew')").count() == len(names) + 2
 
 
+@pytest.mark.slow
 def test_a_run_without_new_files_asks_by_the_page_not_by_the_file(
     project: Project, server: s3_server.S3Server
 ) -> None:

@@ -167,6 +167,7 @@ def land(project: Project, table: Table, found: dict[int, Case], batch: int, slo
         convergence.land(project, table, file, arrivals, is_load=slot == -1)
 
 
+@pytest.mark.slow
 def test_tables_of_several_feeds_converge(module_project: Callable[[], Project]) -> None:
     project = module_project()
     drawn: list[Case] = convergence.drawn(convergence.cases(), 2 * CASES)

@@ -140,6 +140,7 @@ def test_what_is_not_read_need_not_fit(bronze: Project) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("instead", "said"),
     [

@@ -33,6 +33,7 @@ RULES = [
 ]
 
 
+@pytest.mark.slow
 def test_the_logs_have_what_aws_dms_counted_or_verify_says_why(
     project: Project, aws: AwsServer, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -122,6 +122,7 @@ def test_commands_use_a_warm_spark_and_survive_its_end(
     assert tell("tidemark", "run").endswith("has its newest load.\n")
 
 
+@pytest.mark.slow
 def test_watch_runs_when_files_arrive_and_ends_when_asked(project: Project, begin: Begin) -> None:
     project.add("club.people", {"id": "int", "name": "string"}, "id", max_rejected_share=0)
     put(project, 1, "I,1,Ada")

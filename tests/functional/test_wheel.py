@@ -43,6 +43,9 @@ def test_a_new_project_from_nothing(wheel: Environment, tmp_path: Path) -> None:
 
     put(club, "club/people/people.csv", PEOPLE)
     wheel.must("tidemark", "add", "club.people", "--key", "id", cwd=club)
+    can_be_warm = spark_line.name() == "4.1"
+    if can_be_warm:
+        assert "Spark is up." in wheel.must("tidemark", "up", cwd=club)
     told = wheel.must("tidemark", "run", cwd=club)
     assert "Landed 2 rows from 1 file." in told
     assert "3 models built, 1 test passed" in told
@@ -51,10 +54,7 @@ def test_a_new_project_from_nothing(wheel: Environment, tmp_path: Path) -> None:
         "1,Ada,1815-12-10",
         "2,Grace,1906-12-09",
     ]
-
-    if spark_line.name() == "4.1":
-        assert "Spark is up." in wheel.must("tidemark", "up", cwd=club)
-        assert csv_of(wheel, club, "select count(*) from current.cur_club__people") == ["2"]
+    if can_be_warm:
         assert wheel.must("tidemark", "down", cwd=club) == "Stopped.\n"
 
     again = wheel.run("tidemark", "init", "club", cwd=tmp_path)
