@@ -23,17 +23,21 @@ def test_without_java_one_sentence_says_what_to_install(tmp_path: Path) -> None:
         check=False,
     )
     assert answer.returncode == 1
-    assert answer.stderr.startswith("Java was not found. Install Java 17 or newer")
+    assert answer.stderr.startswith("Java was not found. Install Java 17 or 21 (on Debian:")
     assert len(answer.stderr.splitlines()) == 1
 
 
-def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", ["11.0.2", "25.0.3"])
+def test_a_java_that_spark_cannot_use_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(SetupError, match="is Java 11, but Java 17 or newer is required"):
+    sentence = f"is Java {version[:2]}, but Spark needs Java 17 to 22. Install Java 17 or 21"
+    with pytest.raises(SetupError, match=sentence):
         jars.require_java()
 
 

@@ -7,23 +7,23 @@ import sys
 from functools import cache
 from pathlib import Path
 
-NEEDED = 17
+# From Java 23 on, Hadoop 3.4 fails with "getSubject is not supported".
+OLDEST, NEWEST = 17, 22
+_INSTALL = (
+    f"Install Java {OLDEST} or 21 (on Debian: `apt-get install openjdk-{OLDEST}-jre-headless`), or "
+    "point JAVA_HOME at it."
+)
 
 
 def problem() -> str | None:
-    """The error message if Java is missing or older than 17, or None."""
+    """The error message if there is no Java that Spark can use, or None."""
     java = command()
     if java is None:
-        return (
-            f"Java was not found. Install Java {NEEDED} or newer (on Debian: `apt-get install "
-            f"openjdk-{NEEDED}-jre-headless`), or point JAVA_HOME at it."
-        )
+        return f"Java was not found. {_INSTALL}"
     quoted = version().split('"')
     major = quoted[1].split(".")[0].split("-")[0] if len(quoted) > 1 else "unreadable"
-    if not major.isdigit() or int(major) < NEEDED:
-        return (
-            f"{java} is Java {major}, but Java {NEEDED} or newer is required. Install a newer one."
-        )
+    if not major.isdigit() or not OLDEST <= int(major) <= NEWEST:
+        return f"{java} is Java {major}, but Spark needs Java {OLDEST} to {NEWEST}. {_INSTALL}"
     return None
 
 
