@@ -8,7 +8,7 @@ round), TIDEMARK_E2E_RATE (transactions in a second), TIDEMARK_SEED.
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,8 +23,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.functional]
 SECONDS = int(os.environ.get("TIDEMARK_E2E_SECONDS", "25"))
 RATE = int(os.environ.get("TIDEMARK_E2E_RATE", "30"))
 SCHEMA = Path(__file__).with_name("ticketing.sql")
-# The tables that the second connector reads.
-FLAT = ("orders", "venue")
+# The tables that the connectors read: in one round, those whose changes are the hardest to follow.
+HARD = ("customer", "orders", "order_line", "seat_hold", "member", "sample")
+SHOP = HARD if ROUNDS == 1 else None
+FLAT = ("orders",) if ROUNDS == 1 else ("orders", "venue")
 ADD_COLUMN = f"""
 begin;
 select pg_advisory_xact_lock({clients.LOCK});
@@ -35,23 +37,23 @@ create or replace procedure work.change_loyalty(id uuid) language sql as $$
 $$;
 commit;
 """
-CONNECTORS: Connectors = {"shop": ("shop_ticketing", None), "flat": ("flat_ticketing", FLAT)}
+CONNECTORS: Connectors = {"shop": ("shop_ticketing", SHOP), "flat": ("flat_ticketing", FLAT)}
 
 
 def _connectors(source: postgres.Postgres, state: Path) -> list[dict[str, str]]:
     # A crash repeats what came after the last flush.
     shared = {**debezium.EXACT, "keys": "", "offset.flush.interval.ms": "4000"}
-    flat_tables = ",".join(f"ticketing.{name}" for name in (*FLAT, "mark"))
+    flat = debezium.FLATTENED | debezium.WITHOUT_SCHEMA
     return [
-        debezium.settings("shop", source, state, **shared),
-        debezium.settings(
-            "flat",
-            source,
-            state,
-            **shared | debezium.FLATTENED | debezium.WITHOUT_SCHEMA,
-            **{"table.include.list": flat_tables},
-        ),
+        debezium.settings("shop", source, state, **shared | _only(SHOP)),
+        debezium.settings("flat", source, state, **shared | flat | _only(FLAT)),
     ]
+
+
+def _only(tables: Sequence[str] | None) -> dict[str, str]:
+    if tables is None:
+        return {}
+    return {"table.include.list": ",".join(f"ticketing.{name}" for name in (*tables, "mark"))}
 
 
 @pytest.fixture(scope="module")

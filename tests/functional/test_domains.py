@@ -258,6 +258,7 @@ def test_films_get_a_column_while_they_change(played: object, spark: SparkSessio
 # --- S8, S10 ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.domain("shop")
 def test_the_summary_follows_every_table(played: object, spark: SparkSession) -> None:
     tables: dict[str, dict[str, dict[str, str]]] = {}
@@ -305,6 +306,7 @@ def _last_merge(spark: SparkSession, table: str) -> tuple[int, int]:
     return int(metrics["numTargetRowsUpdated"]), int(metrics["numTargetRowsDeleted"])
 
 
+@pytest.mark.slow
 @pytest.mark.domain("shop")
 def test_an_order_counts_by_the_customer_as_it_was(played: object, spark: SparkSession) -> None:
     orders = "marts.fct_sales_orders where order_id in (5120, 5121) order by order_id"
@@ -339,6 +341,7 @@ def test_the_summary_follows_a_move_within_an_instant(played: object, spark: Spa
         assert set(rows(spark, summary)) == set(rows(spark, from_current)), owner
 
 
+@pytest.mark.slow
 @pytest.mark.domain("shop")
 def test_a_shop_that_is_an_hour_old_is_stale(played: object, spark: SparkSession) -> None:
     freshness = ["--quiet", "source", "freshness", "--select", "source:shop"]

@@ -182,6 +182,7 @@ def history(project: Project, table: str, value: str = "name") -> list[tuple[Any
     return project.rows(f"history.hist_reload__{table}", columns, "id, valid_from")
 
 
+@pytest.mark.slow
 def test_a_reload_deletes_what_it_lacks_and_changes_what_differs(reloaded: Project) -> None:
     """19. Keys absent from it are deleted then; unchanged keys get no new version."""
     assert history(reloaded, "plain") == [
@@ -197,6 +198,7 @@ def test_a_reload_deletes_what_it_lacks_and_changes_what_differs(reloaded: Proje
     assert rows == [(1, "a"), (2, "BB"), (4, "D")]
 
 
+@pytest.mark.slow
 def test_changes_after_a_reload_apply_on_top_whatever_their_sequence(reloaded: Project) -> None:
     assert reloaded.rows("current.cur_reload__seq", ["id", "name"]) == [(1, "d")]
     # `late` is of the day of `b`, and came after it: of one instant the last counts.
@@ -208,12 +210,14 @@ def test_changes_after_a_reload_apply_on_top_whatever_their_sequence(reloaded: P
     ]
 
 
+@pytest.mark.slow
 def test_a_reload_of_several_files_is_one(reloaded: Project) -> None:
     """The second file comes a build later, and its row has not been away."""
     assert reloaded.rows("current.cur_reload__parts", ["id", "name"]) == [(1, "A"), (2, "b")]
     assert [row for row in history(reloaded, "parts") if row[0] == 2] == [(2, "b", 1, None)]
 
 
+@pytest.mark.slow
 def test_a_load_written_again_with_its_rows_is_a_reload_and_a_touched_file_is_none(
     reloaded: Project,
 ) -> None:
@@ -245,6 +249,7 @@ def test_a_single_load_file_with_its_rows_is_a_reload_when_someone_says_so(
     assert not again.is_new
 
 
+@pytest.mark.slow
 def test_a_mended_row_of_a_load_is_no_reload(reloaded: Project) -> None:
     rows = reloaded.rows("current.cur_reload__mended", ["id", "price"])
     assert rows == [(1, 11), (2, 20)]

@@ -94,6 +94,7 @@ def test_options_of_dbt_and_delta_work_on_current_and_history(ops: Project) -> N
     assert delta(HISTORY).metadata().partition_columns == ["is_current"]
 
 
+@pytest.mark.slow
 def test_restore_goes_back_to_a_run_and_the_next_run_catches_up(
     ops: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -130,6 +130,7 @@ def test_a_new_column_goes_on_into_current_and_history(
     assert project.rows("current.cur_grow__t", ["id", "name", "country_code"])[0] == (1, "c", None)
 
 
+@pytest.mark.slow
 def test_a_new_column_is_no_drift_of_a_feed_with_partial_rows(project: Project) -> None:
     settings = {"header": "all", "ignore_null_updates": True, "include_columns": ["name"]}
     project.add("part.t", {"id": "int", "name": "string"}, "id", **settings)

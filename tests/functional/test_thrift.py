@@ -106,6 +106,7 @@ def _plain(value: object) -> object:
     return str(value) if value is not None else None
 
 
+@pytest.mark.slow
 def test_stock_dbt_spark_builds_on_a_log_and_warns_once(
     shop: Project, server: ThriftServer, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_stock_dbt_spark_builds_on_a_log_and_warns_once(
     assert server.rows(query) == rows
 
 
+@pytest.mark.slow
 def test_of_two_runs_at_once_one_waits(shop: Project, server: ThriftServer) -> None:
     shop.land("remote/orders/20240103-100000000.csv", "I,10,ten,10.00\n")
     runs = [
