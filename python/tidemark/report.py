@@ -179,14 +179,12 @@ def of_table(entry: Landed) -> Iterator[str]:
     """A line for each thing about one table that needs attention, apart from its failure."""
     for _, file in entry.retracted:
         yield f"{entry.feed.name}: takes back {printable(file.path)}"
-    for note in entry.notes[:_SOME]:
-        yield f"{entry.feed.name}: {note}"
-    if len(entry.notes) > _SOME:
-        yield f"{entry.feed.name}: and {counted(len(entry.notes) - _SOME, 'more remark')}"
-    for path, reason in sorted(entry.reasons.items())[:_SOME]:
-        yield f"{entry.feed.name}: set aside {path}: {reason}"
-    if len(entry.reasons) > _SOME:
-        yield f"{entry.feed.name}: and {len(entry.reasons) - _SOME} more files"
+    aside = [f"set aside {path}: {reason}" for path, reason in sorted(entry.reasons.items())]
+    for lines, what in ((entry.notes, "remark"), (aside, "file")):
+        for line in lines[:_SOME]:
+            yield f"{entry.feed.name}: {line}"
+        if len(lines) > _SOME:
+            yield f"{entry.feed.name}: and {counted(len(lines) - _SOME, f'more {what}')}"
     for column in entry.new_columns:
         yield (
             f"{entry.feed.name}: new column {column}. It is added to current and history; "

@@ -127,7 +127,7 @@ class Run:
         spark = session.later()
         parsed, registration = _parsed()
         if not lands_without_spark:
-            # It says in a sentence what cannot be reached.
+            # Spark's start says in a sentence which place cannot be reached, delta-rs does not.
             spark = session.started(spark)
         if registration:
             from tidemark.aws import catalog

@@ -22,7 +22,7 @@ from tidemark import demo, runs
 from tidemark.dbt_plugin import dbt
 from tidemark.dedup import survivors
 
-pytestmark = pytest.mark.functional
+pytestmark = [pytest.mark.functional, pytest.mark.slow]
 
 EXAMPLES = REPO / "examples"
 DAYS = (1, 2, 3)
@@ -75,7 +75,6 @@ def records(path: str) -> list[dict[str, str]]:
 # --- S2 ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.domain("crm")
 def test_customers_have_a_row_for_each_span_of_days(played: object, spark: SparkSession) -> None:
     found = rows(
@@ -103,7 +102,6 @@ def test_customers_have_a_row_for_each_span_of_days(played: object, spark: Spark
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.domain("crm")
 def test_a_customer_that_left_ends_the_day_before(played: object, spark: SparkSession) -> None:
     ((ends, is_current),) = rows(
@@ -112,7 +110,6 @@ def test_a_customer_that_left_ends_the_day_before(played: object, spark: SparkSe
     assert (date.today() - timedelta(days=2) <= ends < date.today(), is_current) == (True, False)
 
 
-@pytest.mark.slow
 @pytest.mark.domain("crm")
 def test_people_with_two_numbers_are_found(played: object, spark: SparkSession) -> None:
     query = (
@@ -122,7 +119,6 @@ def test_people_with_two_numbers_are_found(played: object, spark: SparkSession) 
     assert rows(spark, query) == [(1041, 1002), (1042, 1003)]
 
 
-@pytest.mark.slow
 @pytest.mark.domain("crm")
 def test_extracts_of_changes_alone_give_the_same_customers(
     played: object, project: Project
@@ -190,7 +186,6 @@ def test_extracts_of_changes_alone_give_the_same_customers(
 
 
 @pytest.mark.domain("ticketing")
-@pytest.mark.slow
 def test_a_whole_database_is_as_in_the_source(played: object, spark: SparkSession) -> None:
     keys = {
         "seat": ["sport_location_id", "seat_level", "seat_section", "seat_row", "seat"],
@@ -218,7 +213,6 @@ def test_a_whole_database_is_as_in_the_source(played: object, spark: SparkSessio
 
 
 @pytest.mark.domain("ticketing")
-@pytest.mark.slow
 def test_a_ticket_that_is_sold_on_counts_once(played: object, spark: SparkSession) -> None:
     sold = rows(
         spark,
@@ -238,7 +232,6 @@ def test_a_ticket_that_is_sold_on_counts_once(played: object, spark: SparkSessio
 # --- S5 ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.domain("movies")
 def test_films_get_a_column_while_they_change(played: object, spark: SparkSession) -> None:
     films = "current.cur_movies__movies where movie_id in (2, 14, 20, 23, 24) order by movie_id"
@@ -258,7 +251,6 @@ def test_films_get_a_column_while_they_change(played: object, spark: SparkSessio
 # --- S8, S10 ----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.domain("shop")
 def test_the_summary_follows_every_table(played: object, spark: SparkSession) -> None:
     tables: dict[str, dict[str, dict[str, str]]] = {}
@@ -306,7 +298,6 @@ def _last_merge(spark: SparkSession, table: str) -> tuple[int, int]:
     return int(metrics["numTargetRowsUpdated"]), int(metrics["numTargetRowsDeleted"])
 
 
-@pytest.mark.slow
 @pytest.mark.domain("shop")
 def test_an_order_counts_by_the_customer_as_it_was(played: object, spark: SparkSession) -> None:
     orders = "marts.fct_sales_orders where order_id in (5120, 5121) order by order_id"
@@ -319,7 +310,6 @@ def test_an_order_counts_by_the_customer_as_it_was(played: object, spark: SparkS
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.domain("shop")
 def test_the_summary_follows_a_move_within_an_instant(played: object, spark: SparkSession) -> None:
     """Load after load moves the site at the same second; the mart alone is built in between."""
@@ -341,7 +331,6 @@ def test_the_summary_follows_a_move_within_an_instant(played: object, spark: Spa
         assert set(rows(spark, summary)) == set(rows(spark, from_current)), owner
 
 
-@pytest.mark.slow
 @pytest.mark.domain("shop")
 def test_a_shop_that_is_an_hour_old_is_stale(played: object, spark: SparkSession) -> None:
     freshness = ["--quiet", "source", "freshness", "--select", "source:shop"]
@@ -356,7 +345,6 @@ def test_a_shop_that_is_an_hour_old_is_stale(played: object, spark: SparkSession
 
 
 @pytest.mark.domain("fleet")
-@pytest.mark.slow
 def test_renamed_and_dropped_columns_get_no_new_values(played: object, spark: SparkSession) -> None:
     columns = "vehicle_id, depot, home_depot, mileage, fuel"
     vehicles = "current.cur_fleet__vehicles where vehicle_id in (10, 11, 12, 13, 30) order by 1"
@@ -379,7 +367,6 @@ def test_renamed_and_dropped_columns_get_no_new_values(played: object, spark: Sp
 
 
 @pytest.mark.domain("growth")
-@pytest.mark.slow
 def test_sales_and_marketing_add_up_by_month(played: object, spark: SparkSession) -> None:
     paid: Counter[int] = Counter()
     for row in records("growth/day2/growth/marketing_metrics/2022-03-31.csv"):
@@ -397,7 +384,6 @@ def test_sales_and_marketing_add_up_by_month(played: object, spark: SparkSession
 # --- S13 --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.domain("partner")
 def test_a_list_that_breaks_the_agreement_stays_outside(
     played: list[Any], spark: SparkSession
@@ -423,7 +409,6 @@ def test_a_list_that_breaks_the_agreement_stays_outside(
 
 
 @pytest.mark.domain("bistro")
-@pytest.mark.slow
 def test_arrays_of_documents_are_a_table(played: object, spark: SparkSession) -> None:
     file = EXAMPLES / "bistro/day2/bistro/orders/2023-09-02.json"
     expected = {
@@ -436,7 +421,6 @@ def test_arrays_of_documents_are_a_table(played: object, spark: SparkSession) ->
 
 
 @pytest.mark.domain("erp")
-@pytest.mark.slow
 def test_record_modes_correct_and_delete(played: object, spark: SparkSession) -> None:
     deliveries = "current.cur_erp__deliveries"
     assert rows(spark, f"select count(*), sum(quantity) from {deliveries}") == [

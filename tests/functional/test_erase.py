@@ -264,22 +264,29 @@ def test_nothing_changes_before_someone_means_it(
     assert found(gdpr)
 
 
-def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
-    gdpr: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    class Killed(BaseException):
-        pass
+class Killed(BaseException):
+    pass
+
+
+def begin_to_erase(project: Project, *keys: str) -> None:
+    """An erasure that is killed before it builds."""
 
     def killed(*_: Any) -> None:
         raise Killed
 
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(erase._Erasure, "_build", killed)
+        with pytest.raises(Killed):
+            tidemark(project, "erase", "customer", *(f"--key={key}" for key in keys))
+
+
+def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
+    gdpr: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
     # Then a deleted row stays in its file, which only a purge rewrites.
     vectors = "set tblproperties ('delta.enableDeletionVectors' = 'true')"
     gdpr.spark.sql(f"alter table snapshots.snap_gdpr__orders {vectors}")
-    with monkeypatch.context() as patched:
-        patched.setattr(erase._Erasure, "_build", killed)
-        with pytest.raises(Killed):
-            tidemark(gdpr, "erase", "customer", "--key", "042", "--key", "46")
+    begin_to_erase(gdpr, "042", "46")
     assert found(gdpr)
     assert tidemark(gdpr, "status", "--check") == 1
     assert "was interrupted" in capfd.readouterr().err
@@ -360,3 +367,13 @@ def test_a_key_that_is_erased_can_be_erased_again(gdpr: Project) -> None:
     before = tables(gdpr, *CURRENT)
     assert tidemark(gdpr, "erase", "customer", "--key", "42") == 0
     assert tables(gdpr, *CURRENT) == before
+
+
+@pytest.mark.slow
+def test_an_erasure_also_finishes_one_that_was_interrupted(gdpr: Project) -> None:
+    before = {*(paths.lake_dir() / "erasures").iterdir()}
+    begin_to_erase(gdpr, "44")
+    assert tidemark(gdpr, "erase", "customer", "--key", "45") == 0
+    both = {*(paths.lake_dir() / "erasures").iterdir()} - before
+    assert [json.loads(each.read_text())["remains"] for each in both] == [[], []]
+    assert {row[0] for row in tables(gdpr, CURRENT[0])[CURRENT[0]]} == {43}

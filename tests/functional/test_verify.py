@@ -10,7 +10,7 @@ from tests.dms_tasks import counted, include, transform
 from tests.project import Project
 from tidemark import cli
 
-pytestmark = pytest.mark.functional
+pytestmark = [pytest.mark.functional, pytest.mark.slow]
 
 LOADED, CHANGED = "2026-04-01 10:00:00.000001", "2026-04-01 13:40:19.145400"
 SETTINGS = {
@@ -33,7 +33,6 @@ RULES = [
 ]
 
 
-@pytest.mark.slow
 def test_the_logs_have_what_aws_dms_counted_or_verify_says_why(
     project: Project, aws: AwsServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,7 +127,6 @@ def test_the_logs_have_what_aws_dms_counted_or_verify_says_why(
     ]
 
 
-@pytest.mark.slow
 def test_a_reload_counts_alone_and_odd_operations_count_together(
     project: Project, aws: AwsServer, capfd: pytest.CaptureFixture[str]
 ) -> None:

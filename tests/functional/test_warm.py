@@ -16,6 +16,7 @@ from tidemark.spark import spark_line
 
 pytestmark = [
     pytest.mark.functional,
+    pytest.mark.slow,
     pytest.mark.skipif(spark_line.name() != "4.1", reason="PySpark 3.5 has no Connect server"),
 ]
 Begin = Callable[..., subprocess.Popen[str]]
@@ -48,7 +49,6 @@ def put(project: Project, day: int, row: str) -> None:
     project.land(f"club/people/2024010{day}-100000000.csv", f"{row}\n")
 
 
-@pytest.mark.slow
 def test_commands_use_a_warm_spark_and_survive_its_end(
     project: Project, begin: Begin, tmp_path: Path
 ) -> None:
@@ -122,7 +122,6 @@ def test_commands_use_a_warm_spark_and_survive_its_end(
     assert tell("tidemark", "run").endswith("has its newest load.\n")
 
 
-@pytest.mark.slow
 def test_watch_runs_when_files_arrive_and_ends_when_asked(project: Project, begin: Begin) -> None:
     project.add("club.people", {"id": "int", "name": "string"}, "id", max_rejected_share=0)
     put(project, 1, "I,1,Ada")

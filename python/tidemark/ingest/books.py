@@ -393,7 +393,7 @@ class _Files(Books):
 
         # What a killed run was creating has one commit.
         at = place(table)
-        return "://" not in at and Path(at).is_dir() and not session.is_young(Path(at))
+        return "://" not in at and not session.is_young(Path(at))
 
     def columns(self, table: str) -> dict[str, str]:
         if not _is_table(place(table)):

@@ -74,7 +74,9 @@ def land(
         work, book = planning.plan(own, feeds, found)
         for landed in work:
             landed.failure = landed.failure or without_log.get(landed.feed.name, "")
-            for load_id, file in () if landed.failure else book.retracting(landed.feed):
+            if landed.failure:
+                continue
+            for load_id, file in book.retracting(landed.feed):
                 landed.retracted.append((load_id, file))
                 if retracts:
                     _take_back(spark, landed.feed, load_id, file)
@@ -119,11 +121,9 @@ def land(
                 with session.settings_during(spark, suited):
                     carry_out_all(_by_spark)
         finally:
-            again = [each for each in todo if each[0].outcome and each[1].supersedes]
-            if again:
-                with session.settings_during(spark, suited):
-                    for landed, plan in again:
-                        ledger.supersede(spark, own, landed.feed, plan)
+            for landed, plan in todo:
+                if landed.outcome:
+                    ledger.supersede(spark, own, landed.feed, plan)
             ledger.write_finished(own, work, run_id)
     ledger.write_run(own, [landed.as_run() for landed in work if landed.is_new], run_id)
     return work

@@ -617,24 +617,28 @@ def supersede(spark: "SparkSession", own: Books, feed: Feed, plan: Plan) -> None
     """Close the earlier dead letters of the plan's files, which were read again."""
     is_open = f"{books.is_of(feed)} and superseded_by is null and load_id < {plan.load_id}"
     paths = {file.path for file in plan.files}
-    if any(
+    if plan.supersedes and any(
         row["file"] in paths for row in books.rows(own.read(books.DEAD_LETTER, ("file",), is_open))
     ):
+        # Imported late: it brings PySpark.
+        from tidemark.spark import session
+
         places = [(feed.source, feed.table, file.path, plan.load_id) for file in plan.files]
         columns = "source_name string, table_name string, file string, load_id bigint"
         # A MERGE takes no parameters.
         view = f"read_again_in_{plan.load_id}"
         spark.createDataFrame(places, columns).createOrReplaceTempView(view)
-        spark.sql(
-            f"""
-            merge into {books.DEAD_LETTER} as letter
-            using {view} as again
-            on letter.source_name = again.source_name and letter.table_name = again.table_name
-                and letter.file = again.file
-                and letter.superseded_by is null and letter.load_id < again.load_id
-            when matched then update set superseded_by = again.load_id
-            """
-        )
+        with session.settings_during(spark, session.of_run()):
+            spark.sql(
+                f"""
+                merge into {books.DEAD_LETTER} as letter
+                using {view} as again
+                on letter.source_name = again.source_name and letter.table_name = again.table_name
+                    and letter.file = again.file
+                    and letter.superseded_by is null and letter.load_id < again.load_id
+                when matched then update set superseded_by = again.load_id
+                """
+            )
         spark.catalog.dropTempView(view)
 
 

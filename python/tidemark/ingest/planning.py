@@ -59,17 +59,18 @@ def plan(
     pairs = list(zip(feeds, found, strict=True))
     there = {feed.name: each for feed, each in pairs if isinstance(each, list)}
     book = ledger.read(own, there, feeds)
-    return [_plan(own, feed, each, book) for feed, each in pairs], book
+    return [
+        _plan(own, feed, book.unreadable.get(feed.name, each), book) for feed, each in pairs
+    ], book
 
 
 def _plan(own: Books, feed: Feed, found: Listed, book: ledger.Ledger) -> Landed:
     landed = Landed(feed)
-    if isinstance(found, Exception) or feed.name in book.unreadable:
+    if isinstance(found, Exception):
         # Imported late: only errors need it.
         from tidemark.spark import session
 
-        error = found if isinstance(found, Exception) else book.unreadable[feed.name]
-        landed.failure = session.readable(error)
+        landed.failure = session.readable(found)
         return landed
     landed.has_folder = found is not None
     there = {file.path for file in found or []}
