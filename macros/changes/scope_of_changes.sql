@@ -17,8 +17,8 @@
                     of the key is known (current tables only)
 
     The view is computed once and kept in Spark's cache, because the build joins with it
-    several times. `release_new_keys` removes it after the build. Most builds have no late
-    change and need no view.
+    several times. `release_new_keys` removes it after the build. Without such keys it is removed
+    at once. Most builds have no late change and need no view.
 
     The watermark is read from the table itself, so a restored or cloned table continues from
     its own content. It may lag behind, since a load that changed nothing leaves no trace.
@@ -97,6 +97,8 @@
         {%- do scope.update(
             {'new_keys': keys, 'late_keys': has_late_keys, 'settled_keys': has_settled_keys}
         ) -%}
+    {%- else -%}
+        {%- do run_query('uncache table if exists ' ~ keys) -%}
     {%- endif -%}
     {%- do return(scope) -%}
 

@@ -9,8 +9,7 @@
     {%- set from_rows = config.get('deletion_vectors_from') -%}
     {%- if from_rows is not none and row_count >= from_rows | int -%}
         {%- set property = 'delta.enableDeletionVectors' -%}
-        {%- set names = run_query('show tblproperties ' ~ table).columns[0].values() -%}
-        {%- if property not in names -%}
+        {%- if property not in tidemark._properties(table) -%}
             {%- do run_query(
                 'alter table ' ~ table ~ " set tblproperties ('" ~ property ~ "' = 'true')"
             ) -%}

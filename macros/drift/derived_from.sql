@@ -182,8 +182,6 @@
 
 {#- None for a table that a different kind of model or an older Tidemark built. -#}
 {%- macro _known_derivation(table) -%}
-    {%- for row in run_query('show tblproperties ' ~ table).rows if row[0] == 'tidemark.derived_from' -%}
-        {%- do return(fromjson(row[1] | replace('¦', ''))) -%}
-    {%- endfor -%}
-    {%- do return(none) -%}
+    {%- set known = tidemark._properties(table).get('tidemark.derived_from') -%}
+    {%- do return(fromjson(known | replace('¦', '')) if known else none) -%}
 {%- endmacro -%}

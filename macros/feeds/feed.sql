@@ -185,20 +185,18 @@
 {%- macro _columns_of_log(source_table, log) -%}
     {%- set found = {} -%}
     {%- set mark = 'Found in a file, not declared; data_type ' -%}
-    {%- for column in (run_query('describe table ' ~ log).rows if log else [])
-        if (column[0] or '#')[0] not in '#_' and column[0] != 'Part 0' -%}
-        {%- set is_found = (column[2] or '').startswith(mark) -%}
-        {%- do found.update({column[0] | lower: {
-            'name': column[0], 'type': column[2][mark | length:] if is_found else 'string',
+    {%- for name, comment in (tidemark._columns(log) if log else []) if not name.startswith('_') -%}
+        {%- set is_found = comment.startswith(mark) -%}
+        {%- do found.update({name | lower: {
+            'name': name, 'type': comment[mark | length:] if is_found else 'string',
         }}) -%}
     {%- endfor -%}
     {%- set declared = source_table.columns.keys() | map('lower') | list -%}
     {%- if found.keys() | reject('in', declared) | list -%}
-        {%- for row in run_query('show tblproperties ' ~ log).rows if row[0] == 'tidemark.declared_columns' -%}
-            {#- Landing breaks words for which Spark would hide the value. -#}
-            {%- for name, type in fromjson(row[1] | replace('¦', '')).items() if name | lower in found -%}
-                {%- do found[name | lower].update({'type': type}) -%}
-            {%- endfor -%}
+        {#- Landing breaks words for which Spark would hide the value. -#}
+        {%- set of_old = tidemark._properties(log).get('tidemark.declared_columns', '{}') | replace('¦', '') -%}
+        {%- for name, type in fromjson(of_old).items() if name | lower in found -%}
+            {%- do found[name | lower].update({'type': type}) -%}
         {%- endfor -%}
     {%- endif -%}
     {%- do return(found) -%}

@@ -20,17 +20,22 @@
         ~ "Set unique_key, or incremental_strategy='append'."
     ) -%}
 {%- endif -%}
-{%- if config.get('stage_source') -%}
-    {%- do run_query('set spark.databricks.delta.merge.materializeSource = all') -%}
+{%- set staging = 'spark.databricks.delta.merge.materializeSource' -%}
+{%- if config.get('stage_source') and run_query('set ' ~ staging).rows[0][1] != 'all' -%}
+    {%- do run_query('set ' ~ staging ~ ' = all') -%}
     {%- if run_query('set spark.sql.autoBroadcastJoinThreshold').rows[0][1] == '10485760b' -%}
         {%- do run_query('set spark.sql.autoBroadcastJoinThreshold = 64m') -%}
     {%- endif -%}
 {%- endif -%}
-{%- set source_columns = adapter.get_columns_in_relation(source) | map(attribute='name') | map('lower') | list -%}
-{%- set columns = [] -%}
-{%- for column in adapter.get_columns_in_relation(target) if column.name | lower in source_columns -%}
-    {%- do columns.append(column) -%}
-{%- endfor -%}
+{%- set columns = adapter.get_columns_in_relation(source) -%}
+{#- With append_new_columns, the target has all of them. -#}
+{%- if config.get('on_schema_change') != 'append_new_columns' -%}
+    {%- set in_source = columns | map(attribute='name') | map('lower') | list -%}
+    {%- set columns = [] -%}
+    {%- for column in adapter.get_columns_in_relation(target) if column.name | lower in in_source -%}
+        {%- do columns.append(column) -%}
+    {%- endfor -%}
+{%- endif -%}
 {%- set updated = get_merge_update_columns(
     config.get('merge_update_columns'), config.get('merge_exclude_columns'), columns
 ) or columns | map(attribute='quoted') | list -%}

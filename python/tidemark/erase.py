@@ -189,6 +189,8 @@ class _Erasure:
         self._known_counts: dict[str, dict[tuple[int, str], tuple[int, int]]] = {}
         self._known_letters: dict[str, list[tuple[Any, ...]]] = {}
         self._follow()
+        with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
+            list(side_by_side.map(self._files, self.feeds))
 
     def show(self) -> None:
         """Print what would be erased."""
@@ -232,8 +234,8 @@ class _Erasure:
         relations |= {self.parsed.nodes[name].relation for name in below} - {""}
         with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
             list(side_by_side.map(self._purge, sorted(relations)))
-        for name in below:
-            self._require_none_left(name)
+        with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
+            self.done.remains += filter(None, side_by_side.map(self._rows_left, below))
         if not self.done.remains:
             self.own.append(books.ERASED, [{"erasure": self.name, "kind": tombstones.FINISHED}])
         self._certify()
@@ -243,13 +245,17 @@ class _Erasure:
 
     def _follow(self) -> None:
         """Add the keys of the rows that belong to nobody else, and so on below them."""
+        # How many keys there were of what a feed refers to, when it was asked.
+        followed: dict[str, list[int]] = {}
         before = -1
         while before != (before := sum(map(len, self.hashes.values()))):
             for feed in self.feeds:
                 own_keys = (("_erased_of", feed.own_key), ("_masked_of", feed.own_key_of_masked))
                 references = [each for each in feed.references if each.subject in self.hashes]
-                if not references:
+                known = [len(self.hashes[each.subject]) for each in references]
+                if not references or known == followed.get(feed.name):
                     continue
+                followed[feed.name] = known
                 rows = self._marked(self.spark.table(feed.log), references)
                 for named, own_key in own_keys:
                     if any(each.masks == own_key.masks for each in references):
@@ -550,16 +556,15 @@ class _Erasure:
                         f"on {value} = erased._erased_hash when matched then {action}"
                     )
 
-    def _require_none_left(self, name: str) -> None:
-        """Note a table below that still has rows of the subject."""
+    def _rows_left(self, name: str) -> str:
+        """A table below and how many rows of the subject it still has; '' for none."""
         relation = self.parsed.nodes[name].relation
         if not relation or not self.spark.catalog.tableExists(books.quoted(relation)):
-            return
+            return ""
         table = self.spark.table(books.quoted(relation))
         deleting = [each for _, each in self._references_in(name, table) if not each.masks]
         count = self._marked(table, deleting, are_texts=False).where("_is_erased").count()
-        if count:
-            self.done.remains.append(f"{relation}: {report.counted(count, 'row')}")
+        return f"{relation}: {report.counted(count, 'row')}" if count else ""
 
     def _purge(self, relation: str) -> None:
         """Delete the files of earlier versions, and what Delta's log says of them."""

@@ -1,5 +1,6 @@
 """What a build knows of its table from Delta's log: right, or asked of Spark instead."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -142,6 +143,10 @@ def test_models_of_a_feed_ask_for_its_changes_once(
     assert sum("known_deletes" in sql for sql in in_order) == 1
     assert len(in_order) == 3
     assert not [sql for sql in asked if "as applied" in sql]
+    # Of each table, Spark is asked for: the table, the view of its new rows, the columns of both,
+    # those of the view again, a setting, the merge. The history asks for its columns before that.
+    of_tables = [sql for sql in asked if re.search(r'"model\.showcase\.(cur|hist)_', sql)]
+    assert len(of_tables) == 7 + 8 + 1, "\n".join(of_tables)
     # Key 2 has a change of the same sequence, so all its changes are read.
     late = build(3, "U,2024-01-01 12:00:00,2,c,2", "U,2024-01-03 00:00:01,1,d,4")
     assert sum("newest_known as" in sql for sql in late) == 2

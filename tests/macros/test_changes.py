@@ -166,25 +166,33 @@ def test_keys_in_order_do_not_read_the_log_of_before() -> None:
     assert "late_keys" not in sql
 
 
-STAGED = "set spark.databricks.delta.merge.materializeSource = all"
+STAGED = "set spark.databricks.delta.merge.materializeSource"
 THRESHOLD = "set spark.sql.autoBroadcastJoinThreshold"
 
 
 @pytest.mark.parametrize(
-    ("is_staged", "threshold", "asked"),
+    ("is_staged", "answers", "asked"),
     [
-        (False, "10485760b", []),
-        (True, "10485760b", [STAGED, THRESHOLD, f"{THRESHOLD} = 64m"]),
-        # What the user, or the merge before, has set.
-        (True, "-1", [STAGED, THRESHOLD]),
-        (True, "64m", [STAGED, THRESHOLD]),
+        (False, (), []),
+        (
+            True,
+            ("auto", "10485760b"),
+            [STAGED, f"{STAGED} = all", THRESHOLD, f"{THRESHOLD} = 64m"],
+        ),
+        # What the user has set.
+        (True, ("auto", "-1"), [STAGED, f"{STAGED} = all", THRESHOLD]),
+        # Tidemark's settings have both, or the merge before has set them.
+        (True, ("all",), [STAGED]),
     ],
 )
 def test_a_staged_source_is_computed_once_and_broadcast(
-    is_staged: bool, threshold: str, asked: list[str]
+    is_staged: bool, answers: tuple[str, ...], asked: list[str]
 ) -> None:
-    answers = [[("spark.sql.autoBroadcastJoinThreshold", threshold)]]
-    macros = Macros(config={"stage_source": is_staged}, columns=["id", "name"], answers=answers)
+    macros = Macros(
+        config={"stage_source": is_staged},
+        columns=["id", "name"],
+        answers=[[("the.setting", answer)] for answer in answers],
+    )
     sql = macros.spark__get_merge_sql("the_table", "new_rows", "id", [], None)
     assert sql.count("new_rows") == 1
     assert macros.asked == asked

@@ -51,6 +51,21 @@ def newest_rows(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
     }
 
 
+def declared(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
+    """New on SparkAdapter, for the macros `_columns` and `_properties`: what a table declares.
+
+    `columns` are pairs of a name and its comment, `properties` a mapping. None if Spark must tell.
+    """
+    table = _opened(self, relation)
+    if table is None:
+        return None
+    fields = table.schema().fields
+    return {
+        "columns": [(field.name, (field.metadata or {}).get("comment", "")) for field in fields],
+        "properties": dict(table.metadata().configuration),
+    }
+
+
 def may_begin_reload(self: SparkAdapter, log: Any) -> bool:
     """New on SparkAdapter, for the macro `log_has_reloads`: whether a query must look.
 
@@ -220,6 +235,7 @@ def _literal(files: pa.Table, column: str, data_type: Any, only: Sequence[str] =
 
 METHODS: Mapping[str, Callable[..., Any]] = {
     "newest_rows": newest_rows,
+    "declared": declared,
     "may_begin_reload": may_begin_reload,
     "has_all_loads": has_all_loads,
     "ask_once": ask_once,
