@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.Writer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -123,7 +124,8 @@ public class Engine {
                     writer.write('\n');
                 }
             }
-            Files.move(hidden, place.resolve(name));
+            // A process that was killed may have left the keys of a file that it did not write.
+            Files.move(hidden, place.resolve(name), StandardCopyOption.REPLACE_EXISTING);
         }
 
         /** The offset after those of the files that an earlier process wrote. */
