@@ -4,14 +4,14 @@
 {%- endmacro -%}
 
 
-{#- The columns of a table, as pairs of a name and its comment. -#}
+{#- The columns of a table, and the comment of each. -#}
 {%- macro _columns(table) -%}
     {%- set declared = tidemark._declared(table) -%}
     {%- if declared -%}{%- do return(declared.columns) -%}{%- endif -%}
-    {%- set columns = [] -%}
+    {%- set columns = {} -%}
     {%- for name, _, comment in run_query('describe table ' ~ table).rows
         if name and not name.startswith('#') and name != 'Part 0' -%}
-        {%- do columns.append((name, comment or '')) -%}
+        {%- do columns.update({name: comment or ''}) -%}
     {%- endfor -%}
     {%- do return(columns) -%}
 {%- endmacro -%}

@@ -185,7 +185,7 @@
 {%- macro _columns_of_log(source_table, log) -%}
     {%- set found = {} -%}
     {%- set mark = 'Found in a file, not declared; data_type ' -%}
-    {%- for name, comment in (tidemark._columns(log) if log else []) if not name.startswith('_') -%}
+    {%- for name, comment in (tidemark._columns(log) if log else {}).items() if not name.startswith('_') -%}
         {%- set is_found = comment.startswith(mark) -%}
         {%- do found.update({name | lower: {
             'name': name, 'type': comment[mark | length:] if is_found else 'string',

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +35,9 @@ _LETTER = ("source_name", "table_name", "load_id", "file", "position")
 # The version of a file in _delta_log.
 _VERSION = re.compile(r"\.?(\d{20})\.")
 _INTERVAL = "delta.checkpointInterval"
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass
@@ -189,8 +192,8 @@ class _Erasure:
         self._known_counts: dict[str, dict[tuple[int, str], tuple[int, int]]] = {}
         self._known_letters: dict[str, list[tuple[Any, ...]]] = {}
         self._follow()
-        with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
-            list(side_by_side.map(self._files, self.feeds))
+        # The answers are kept.
+        _side_by_side(self._files, self.feeds)
 
     def show(self) -> None:
         """Print what would be erased."""
@@ -232,10 +235,8 @@ class _Erasure:
             self.done.remains.append(f"dbt build: {error}")
         relations = {feed.log.replace("`", "") for feed in feeds} | {books.DEAD_LETTER}
         relations |= {self.parsed.nodes[name].relation for name in below} - {""}
-        with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
-            list(side_by_side.map(self._purge, sorted(relations)))
-        with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
-            self.done.remains += filter(None, side_by_side.map(self._rows_left, below))
+        _side_by_side(self._purge, sorted(relations))
+        self.done.remains += filter(None, _side_by_side(self._rows_left, below))
         if not self.done.remains:
             self.own.append(books.ERASED, [{"erasure": self.name, "kind": tombstones.FINISHED}])
         self._certify()
@@ -613,6 +614,12 @@ class _Erasure:
         for line in self.done.left:
             self.say(f"Left for you to check: {line}")
         self.say(f"The certificate is {file}.")
+
+
+def _side_by_side(do: Callable[[T], R], each: Iterable[T]) -> list[R]:
+    """What it gives for each of them, in their order."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(do, each))
 
 
 def _forget_versions(location: str) -> None:

@@ -54,16 +54,12 @@ def newest_rows(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
 def declared(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
     """New on SparkAdapter, for the macros `_columns` and `_properties`: what a table declares.
 
-    `columns` are pairs of a name and its comment, `properties` a mapping. None if Spark must tell.
+    `columns` maps names to comments, `properties` names to values. None if Spark must tell.
     """
     table = _opened(self, relation)
     if table is None:
         return None
-    fields = table.schema().fields
-    return {
-        "columns": [(field.name, (field.metadata or {}).get("comment", "")) for field in fields],
-        "properties": dict(table.metadata().configuration),
-    }
+    return {"columns": books.comments(table), "properties": dict(table.metadata().configuration)}
 
 
 def may_begin_reload(self: SparkAdapter, log: Any) -> bool:

@@ -398,8 +398,7 @@ class _Files(Books):
     def columns(self, table: str) -> dict[str, str]:
         if not _is_table(place(table)):
             return super().columns(table)
-        found = self._open(table).schema().fields
-        return {field.name: (field.metadata or {}).get("comment", "") for field in found}
+        return comments(self._open(table))
 
     def set_property(self, table: str, name: str, value: str) -> None:
         self._open(table).alter.set_table_properties({name: value}, raise_if_not_exists=False)
@@ -421,6 +420,12 @@ class _Files(Books):
         if delta.version() % _TIDY_EACH == 0:
             delta.optimize.compact()
             delta.vacuum(dry_run=False)
+
+
+def comments(table: Any) -> dict[str, str]:
+    """The columns of an opened table, and the comment of each."""
+    found = table.schema().fields
+    return {field.name: (field.metadata or {}).get("comment", "") for field in found}
 
 
 def append_load(log: Any, feed: "Feed", load_id: int, rows: pa.RecordBatchReader) -> None:
