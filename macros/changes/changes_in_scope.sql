@@ -3,8 +3,12 @@
     existing key of its feed: the keys in the changes themselves, and the keys in the table.
 
     The CTEs that `keys_in_scope` returns must come before it.
+
+    With the `cut` of a log, `_kept_from` is the place in the order of the last old change of the
+    key. A change that came later, and belongs before it or at the same place, is left out, because
+    the log no longer has the changes around it.
 #}
-{%- macro changes_in_scope(changes, feed, table, scope) -%}
+{%- macro changes_in_scope(changes, feed, table, scope, cut=none) -%}
 
 {%- set key = feed.key | join(', ') -%}
 {%- set newer = '_load_id > ' ~ scope.watermark -%}
@@ -27,7 +31,15 @@
     {{ order | indent(4) }},
     {{ of_load | join(', ') }}
 {%- endset -%}
+{% if cut %}
+select * from (
+select
+    *,
+    max(if({{ cut.is_old }}, struct(_order.phase, _order.sequence), null))
+        over (partition by {{ key }}) as _kept_from
 
+from (
+{% endif %}
 select
     {{- columns }}
 
@@ -98,6 +110,14 @@ from (
 {%- if feed.source_column %}
     on every_key.{{ feed.source_column }} = truncates.{{ feed.source_column }}
 {%- endif %}
+{% endif %}
+{%- if cut %}
+))
+
+where
+    _kept_from is null
+    or _load_id <= {{ cut.load_id }}
+    or struct(_order.phase, _order.sequence) > _kept_from
 {% endif %}
 
 {%- endmacro -%}

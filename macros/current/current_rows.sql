@@ -6,6 +6,7 @@
 
 {%- set key = feed.key | join(', ') -%}
 {%- set replaces = merges and (scope.late_keys or scope.kind == 'everything') -%}
+{%- set cut = tidemark.cut_of(feed) if replaces or not merges -%}
 {%- set goes_on = merges and feed.partial and scope.goes_on -%}
 {%- set known_columns = (
     adapter.get_columns_in_relation(this) | map(attribute='name') | list
@@ -18,7 +19,7 @@ with
 {{ tidemark.keys_in_scope(feed, scope) }}
 changes as (
 
-    {{ tidemark.changes_in_scope(changes, feed, this, scope) | indent(4) }}
+    {{ tidemark.changes_in_scope(changes, feed, this, scope, cut) | indent(4) }}
 
 ),
 {% if goes_on %}

@@ -19,6 +19,7 @@
 ) -%}
 {%- set of_feeds = tidemark.changes_of_feeds(changes, feed, source_column, source_values, before, before_at) -%}
 {%- set changes, feed = of_feeds.changes, of_feeds.feed -%}
+{%- do tidemark.require_whole_log(feed, 'A history as of a load') -%}
 {%- set shape = tidemark.history_shape(
     feed, tracked, untracked, column_names, open_end, show_deletes, bitemporal=false
 ) -%}

@@ -7,25 +7,29 @@
 {%- set key = feed.key | join(', ') -%}
 {%- set per_key = key ~ (', _as_of' if shape.bitemporal else '') -%}
 {%- set in_order = 'partition by ' ~ per_key ~ ' order by _order' -%}
+{%- set continues = merges and scope.goes_on -%}
+{%- set replaces = merges and (scope.late_keys or scope.kind == 'everything') -%}
+{#- A log that was cut does not have the earlier versions of a key that is derived again. -#}
+{%- set cut = tidemark.cut_of(feed) if replaces or not merges -%}
 {%- set also = ['_known_from', '_known_number'] + (['_as_of'] if shape.bitemporal else []) -%}
+{%- set also = also + (['_kept_from'] if cut else []) -%}
 {%- set tracked_values -%}
     struct({% for name in shape.tracked %}`{{ name }}`{% if not loop.last %}, {% endif %}{% endfor %})
 {%- endset -%}
-{%- set continues = merges and scope.goes_on -%}
-{%- set replaces = merges and (scope.late_keys or scope.kind == 'everything') -%}
+{%- set keeps_before = cut and (merges or tidemark.has_versions_before_cut(feed, shape, this, cut)) -%}
 {%- set known_columns = (
     adapter.get_columns_in_relation(this) | map(attribute='name') | list
-    if continues or replaces else []
+    if continues or replaces or keeps_before else []
 ) -%}
 
 with
 {{ tidemark.keys_in_scope(feed, scope) }}
 changes as (
 
-    {{ tidemark.changes_in_scope(changes, feed, this, scope) | indent(4) }}
+    {{ tidemark.changes_in_scope(changes, feed, this, scope, cut) | indent(4) }}
 
 ),
-{% if scope.one_each and not feed.partial and not shape.bitemporal %}
+{% if scope.one_each and not feed.partial and not shape.bitemporal and not cut %}
 {# Each key has one change. Each change except a delete is an open version. #}
 versions as (
 
@@ -102,6 +106,9 @@ events as (
         {%- if shape.bitemporal %}
         _as_of,
         {%- endif %}
+        {%- if cut %}
+        _kept_from,
+        {%- endif %}
         cast(null as timestamp) as _known_from,
         0 as _known_number
 
@@ -121,6 +128,9 @@ events as (
         version._changed_at,
         version._order,
         version._load_id,
+        {%- if cut %}
+        null as _kept_from,
+        {%- endif %}
         version.{{ shape.names.valid_from }} as _known_from,
         version.{{ shape.names.version_number }} - 1 as _known_number
         {%- else %}
@@ -129,6 +139,9 @@ events as (
         if({{ is_open }}, version._changed_at, version.{{ shape.names.valid_to }}) as _changed_at,
         version._order,
         version._load_id,
+        {%- if cut %}
+        null as _kept_from,
+        {%- endif %}
         if({{ is_open }}, version.{{ shape.names.valid_from }}, null) as _known_from,
         version.{{ shape.names.version_number }} - if({{ is_open }}, 1, 0) as _known_number
         {%- endif %}
@@ -176,10 +189,16 @@ last_of_sequence as (
 
     from timed
 
-    where not _next_sequence <=> struct(_order.phase, _order.sequence)
+    where
+        not _next_sequence <=> struct(_order.phase, _order.sequence)
+        {%- if cut %}
+        and (_kept_from is null or struct(_order.phase, _order.sequence) >= _kept_from)
+        {%- endif %}
 
 ),
-
+{% if keeps_before %}
+{{ tidemark.versions_before_cut(feed, shape, this, 'late_keys' if scope.late_keys) }}
+{% endif %}
 last_of_instant as (
 
     select
@@ -187,7 +206,7 @@ last_of_instant as (
         lag(_op) over ({{ in_order }}) as _previous_op,
         lag({{ tracked_values }}) over ({{ in_order }}) as _previous_values
 
-    from last_of_sequence
+    from {{ 'with_version_before' if keeps_before else 'last_of_sequence' }}
 
     where
         _next_effective_at is null
@@ -391,6 +410,9 @@ compared as (
         from {{ this }}
 
         left semi join {{ 'late_keys' if scope.late_keys else 'changes' }} using ({{ key }})
+        {% if keeps_before %}
+        left anti join versions_before using ({{ shape.names.version_key }})
+        {% endif %}
     )
 
     group by compared_by
@@ -426,6 +448,26 @@ from to_merge
 {% else %}
 
 select * from shaped
+{% if keeps_before and not merges %}
+union all
+
+select
+    {{ shape.names.version_key }},
+    {%- for name, type in feed.kept.items() %}
+    cast({{ '`' ~ name ~ '`' if name in known_columns else 'null' }} as {{ type }}) as `{{ name }}`,
+    {%- endfor %}
+    {%- for name in shape.own %}
+    {{ shape.names[name] }},
+    {%- endfor %}
+    _op,
+    _changed_at,
+    _order,
+    _load_id
+
+from {{ this }}
+
+left semi join versions_before using ({{ shape.names.version_key }})
+{% endif %}
 {% endif %}
 
 {%- endmacro -%}

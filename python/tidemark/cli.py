@@ -218,10 +218,9 @@ def _retract(file: str) -> None:
 
     FILE is its path below the landing folder, or a folder of files.
     """
-    from tidemark import runs
-    from tidemark.ingest import ledger
+    from tidemark import retention, runs
 
-    print(f"{_noted(file, ledger.retract)} is taken back.")
+    print(f"{_noted(file, retention.retract)} is taken back.")
     runs.run()
 
 

@@ -21,7 +21,7 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from tabulate import tabulate
 
-from tidemark import maintain, paths, report, runs, s3, storage
+from tidemark import maintain, paths, report, retention, runs, s3, storage
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Column, Feed, Reference
@@ -226,7 +226,8 @@ class _Erasure:
             self._delete_letters(feed)
         below = self._below({feed.name for feed in feeds})
         for name in below:
-            if self.parsed.nodes[name].keeps_rows:
+            keeps_versions = retention.keeps_versions(self.own, self.parsed, name)
+            if self.parsed.nodes[name].keeps_rows or keeps_versions:
                 self._delete_from_table(name)
         try:
             self._build(below)

@@ -169,6 +169,12 @@ def _lateness(value: Any) -> str:
     return str(value)
 
 
+def _kept(value: Any) -> str:
+    if span(value) < timedelta(days=7):
+        raise ValueError
+    return str(value)
+
+
 def _ahead(value: Any) -> str | None:
     return None if value is None else _lateness(value)
 
@@ -411,6 +417,7 @@ class Feed:
         None,
         _WHOLE_TABLE,
     )
+    keep_changes: str | None = _setting(Values("such as '400 days', 7 days at least", _kept))
     time_in_name: str | None = _setting(
         Values("such as '%Y-%m-%d'", _time_in_name),
         None,

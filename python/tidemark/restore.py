@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from tabulate import tabulate
 
-from tidemark import maintain, report, runs
+from tidemark import maintain, report, retention, runs
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.ingest import books, ledger
@@ -49,6 +49,8 @@ def restore(model: str, point: str) -> None:
         own = books.of(spark)
         version = _version(own, _versions(spark, relation), relation, point)
         _require_no_retraction(own, parsed, name, version)
+        since = version["timestamp"].replace(tzinfo=UTC)
+        retention.require_no_cut_since(own, parsed, name, since)
         # Before the table changes: if this process is killed in between, the next run builds more
         # than it must, and not less.
         below = parsed.below([name])

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.oracle import Event, Key, Values, Version
 from tests.project import Project
+from tidemark import retention
+from tidemark.dbt_plugin import project as dbt_project
+from tidemark.ingest import books
 
 pytestmark = pytest.mark.functional
 
@@ -33,6 +37,8 @@ BATCHES = int(os.environ.get("TIDEMARK_BATCHES", "2"))
 FILES = 3
 # Two extracts arrive together; a late one arrives last, with one of a time that is there.
 EXTRACTS = ((0,), (1, 3, 4), (2, 5))
+# Of a log that is cut in between.
+CUT_EXTRACTS = ((0, 1, 3), (2, 4), (5,))
 SECOND = 1_000_000
 START = 1_704_067_200 * SECOND  # 2024-01-01
 
@@ -272,6 +278,9 @@ RENAMED = Shape(
     ("case_id", "k", "x"),
     show_deletes=True,
     names={"version_key": "k_sk", "valid_from": "eff", "valid_to": "exp", "is_deleted": "gone"},
+)
+TRACKED_DELETES = Shape(
+    "__deletes", f"tracked={list(VALUES)}, show_deletes=true", show_deletes=True
 )
 KNOWN = Shape("__known", "tracked=['x', 'y'], bitemporal=true", bitemporal=True)
 
@@ -536,10 +545,10 @@ def reload(project: Project, table: Table, found: Sequence[list[list[Change]]]) 
 
 
 def land_extracts(
-    project: Project, table: Table, found: Sequence[list[list[Change]]], batch: int
+    project: Project, table: Table, found: Sequence[list[list[Change]]], days: Iterable[int]
 ) -> None:
-    """The full extracts of this batch: a header, and every row there is."""
-    for day in EXTRACTS[batch]:
+    """The full extracts of these days: a header, and every row there is."""
+    for day in days:
         at = START + (4 if day == 5 else day) * 86400 * SECOND
         file = File(f"dump{day}.csv", at)
         place = (file.at, file.name)
@@ -722,7 +731,7 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
         land_batch(project, in_order_partial, ordered, batch)
         land_batch(project, partial, [_early_loads(case) for case in found], batch)
         land_batch(project, by_epoch, [_counted_anew(_early_loads(case)) for case in found], batch)
-        land_extracts(project, dumped, dumps, batch)
+        land_extracts(project, dumped, dumps, EXTRACTS[batch])
         if batch == BATCHES - 1:
             reload(project, partial, dumps)
             reload(project, by_epoch, dumps)
@@ -745,6 +754,80 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     _as_of_load(project, [by_seq, partial, by_epoch, dumped])
     _nothing_new_commits_nothing(project, tables)
     _rebuild_is_the_same(project, tables)
+
+
+def test_tables_of_cut_logs_converge(module_project: Callable[[], Project]) -> None:
+    """Old changes that go between two builds leave the tables, and their rebuild, as they were."""
+    project = module_project()
+    found: list[Case] = [_early_loads(case) for case in drawn(cases(), CASES)]
+    dumps: list[list[list[Change]]] = drawn(extracts(), CASES // 4)
+    by_file = Table("cut.by_file", False, (BY_FILE,))
+    by_seq = Table("cut.by_seq", True, (PLAIN, RENAMED))
+    partial = Table("cut.partial", True, (PLAIN, TRACKED_DELETES), partial=True, truncates=True)
+    by_epoch = Table("cut.by_epoch", True, epochs=EPOCHS)
+    dumped = Table("cut.extract", False, (BY_FILE, DELETES))
+    tables = [by_file, by_seq, partial, by_epoch, dumped]
+    for table in tables:
+        dump = {"format": "extract", "max_deleted_share": 1.0}
+        declare(project, table, **(dump if table is dumped else {}))
+    cuts: dict[str, int] = {}
+    for batch in range(BATCHES):
+        for table in tables:
+            if table is dumped:
+                land_extracts(project, table, dumps, CUT_EXTRACTS[batch])
+                continue
+            of_table = [_counted_anew(case) for case in found] if table is by_epoch else found
+            land_batch(project, table, of_table, batch)
+        for table in tables:
+            if batch:
+                _leave_out_what_is_too_late(table, cuts[table.name])
+        project.build()
+        for table in tables:
+            table.landed = len(table.events)
+            compare(project, table, f"of a cut log, after batch {batch + 1}")
+            cuts[table.name] = _cut(project, table)
+    _rebuild_is_the_same(project, tables)
+
+
+def _cut(project: Project, table: Table) -> int:
+    """Cut the log in the middle of its times; gives where."""
+    is_extract = table.name == "cut.extract"
+    times = sorted(event.file_at if is_extract else event.changed_at for event in table.events)
+    at = times[len(times) * 2 // 3] + 1
+    log = f"log_{table.name}"
+    with project.here():
+        feeds = {feed.name: feed for feed in dbt_project.current().feeds}
+        before = datetime.fromtimestamp(at / SECOND, UTC)
+        count = project.spark.table(log).count()
+        gone = retention.cut(books.of(project.spark), feeds[table.name], before)
+    assert gone, f"the cut of {log} deleted nothing ({REPLAY})"
+    # The second cut also deletes what builds left out since the first.
+    assert project.spark.table(log).count() <= count - gone
+    return at
+
+
+def _leave_out_what_is_too_late(table: Table, cut_at: int) -> None:
+    """Forget the events that landing refuses after a cut, or builds leave out."""
+    is_extract = table.name == "cut.extract"
+
+    def is_old(event: Event) -> bool:
+        return (event.file_at if is_extract else event.changed_at) < cut_at
+
+    settled = table.settled()
+    last_old: dict[Key, Any] = {}
+    for event in settled[: table.landed]:
+        if is_old(event):
+            last_old[event.key] = max(last_old.get(event.key, event.turn), event.turn)
+    of_all = last_old.get(())
+
+    def is_too_late(event: Event) -> bool:
+        if is_old(event):
+            return True
+        known = [turn for turn in (last_old.get(event.key), of_all) if turn is not None]
+        return bool(event.key and known and event.turn <= max(known))
+
+    new = zip(table.events[table.landed :], settled[table.landed :], strict=True)
+    table.events[table.landed :] = [event for event, turned in new if not is_too_late(turned)]
 
 
 def _lose_what_need_not_be_read(project: Project, table: Table) -> int:

@@ -15,6 +15,7 @@
     select 'no file' as file where false
 
     {%- else %}
+    {%- set cut = tidemark.cut_of({'logs': [model]}) %}
 
     with
 
@@ -98,6 +99,10 @@
     where
         coalesce(landed.row_count, 0)
         <> coalesce(logged.row_count, 0) + coalesce(landed.erased_count, 0)
+        {%- if cut %}
+        -- Old changes were deleted.
+        and not (load_id <= {{ cut.load_id }} and coalesce(logged.row_count, 0) < landed.row_count)
+        {%- endif %}
 
     {%- endif %}
 

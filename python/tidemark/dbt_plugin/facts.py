@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from dbt.adapters.spark.impl import SparkAdapter
 
-from tidemark.ingest import books, ledger
+from tidemark.ingest import books, ledger, log
 from tidemark.spark import session
 
 # Types whose highest value in Delta's log is not below that of the rows: decimals and floating
@@ -78,15 +78,18 @@ def may_begin_reload(self: SparkAdapter, log: Any) -> bool:
     return not is_known or pc.min(deletes[name]).as_py() <= 0
 
 
-def has_all_loads(self: SparkAdapter, log: Any, source_name: str, table_name: str) -> bool:
+def has_all_loads(self: SparkAdapter, relation: Any, source_name: str, table_name: str) -> bool:
     """New on SparkAdapter, for the test `log_is_complete`: whether the log needs no query.
 
     True if Delta's log proves that each load has as many rows as the ledger says. A log whose files
-    hold several loads, or lost rows, proves nothing, nor does a ledger with erased rows.
+    hold several loads, or lost rows, proves nothing, nor does a ledger with erased rows. Of loads
+    from before a cut, rows may be gone.
     """
-    table = _opened(self, log)
+    table = _opened(self, relation)
     files = None if _has_deleted_rows(table) else _files(table)
-    logged = None if files is None else _rows_of_loads(files)
+    cut = None if files is None else log.cut_in(table.metadata().configuration)
+    known_until = cut.load_id if cut else 0
+    logged = None if files is None else _rows_of_loads(files, known_until)
     own = books.without_spark() if logged is not None else None
     if own is None:
         return False
@@ -95,6 +98,7 @@ def has_all_loads(self: SparkAdapter, log: Any, source_name: str, table_name: st
     if pc.any(pc.is_in(told["status"], pa.array([ledger.ERASED, "retracted"]))).as_py():
         return False
     ended = told.filter(pc.field("status").isin(["landed", "set_aside"]))
+    ended = ended.filter(pc.field("load_id") > known_until)
     of_files = ended.group_by(["load_id", "file"]).aggregate([("rows", "max")])
     return _summed(of_files, "load_id", "rows_max") == logged
 
@@ -157,8 +161,8 @@ def _has_deleted_rows(table: Any) -> bool:
         return True
 
 
-def _rows_of_loads(files: pa.Table) -> dict[int, int] | None:
-    """The number of a log's rows in each load, without the truncates at position 0.
+def _rows_of_loads(files: pa.Table, after: int) -> dict[int, int] | None:
+    """The number of a log's rows in each load after one, without the truncates at position 0.
 
     None if the statistics of some file do not tell.
     """
@@ -168,6 +172,7 @@ def _rows_of_loads(files: pa.Table) -> dict[int, int] | None:
         return {}
     if any(name not in files.column_names or files[name].null_count for name in names):
         return None
+    files = files.filter(pc.field("max._load_id") > after)
     first, last = pc.field("min._position"), pc.field("max._position")
     of_several = pc.field("min._load_id") != pc.field("max._load_id")
     with_truncate = (first <= 0) & (last > 0)

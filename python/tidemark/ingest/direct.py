@@ -186,6 +186,8 @@ class _Found:
         # The time of a file of Debezium is its place in Kafka.
         of_file = file.modified if feed.format == "debezium" else file.time
         at = pc.fill_null(told_at, pa.scalar(of_file, _MICROS))
+        if self.load.before and file.kind == "changes" and not feed.is_full_extract:
+            _require(pc.min(at).as_py() >= self.load.before)
         if feed.loaded_at:
             at = pc.if_else(is_initial, times(pa.array([feed.loaded_at]))[0], at)
         self._count(file, op, at, is_initial)

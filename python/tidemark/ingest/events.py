@@ -38,7 +38,7 @@ def of(load: Load, files: Sequence[LandedFile], *, in_parts: bool = True) -> Dat
     return erased.left_out(load, found)
 
 
-def _events(load: Load, records: DataFrame, kind: str, too_late: datetime | None) -> DataFrame:
+def _events(load: Load, records: DataFrame, kind: str, too_late: problems.TooLate) -> DataFrame:
     feed = load.feed
     is_load = feed.format == "dms" and kind == "load"
     time_of_change = F.col("_source_time")
@@ -178,13 +178,18 @@ def _without_left_out(records: DataFrame, feed: Feed) -> DataFrame:
     return records.withColumns(carried)
 
 
-def _too_late(load: Load) -> datetime | None:
-    """The feed refuses changes from before this time; None when it takes every late change."""
+def _too_late(load: Load) -> problems.TooLate:
+    """The feed refuses changes from before these times, and why."""
+    found = []
+    if load.before and not load.feed.is_full_extract:
+        found.append((load.before, Why.BEFORE_CUT(before=load.before)))
     if not load.feed.lateness:
-        return None
+        return found
     latest = f"unix_micros(max(_changed_at) - interval {load.feed.lateness}) as at"
     at = load.known.where("not _is_initial").selectExpr(latest).collect()[0]["at"]
-    return None if at is None else from_micros(at)
+    if at is not None:
+        found.append((from_micros(at), Why.TOO_LATE(lateness=load.feed.lateness)))
+    return found
 
 
 def latest(ahead: str) -> datetime:

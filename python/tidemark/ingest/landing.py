@@ -89,7 +89,9 @@ def land(
 
         def load_of(landed: Landed, plan: ledger.Plan) -> Load:
             newest = book.newest_changes.get(landed.feed.name)
-            return Load(spark, landed.feed, root, plan, run_id, newest, with_tombstones)
+            cut = log.cut_of(own, landed.feed)
+            before = cut.before if cut else None
+            return Load(spark, landed.feed, root, plan, run_id, newest, with_tombstones, before)
 
         def carry_out(step: Step, landed: Landed, plan: ledger.Plan) -> None:
             started_at = time.monotonic()
@@ -395,6 +397,9 @@ def _refusal(load: Load, file: LandedFile) -> Reason | None:
         return Why.FOREIGN(format=feed.format)
     if feed.ahead and file.path not in plan.confirmed and file.time > events.latest(feed.ahead):
         return Why.FILE_AHEAD(at=file.time, ahead=feed.ahead, file=file.path)
+    is_whole = feed.is_full_extract or file.kind == "load"
+    if load.before and is_whole and file.time < load.before:
+        return Why.FILE_BEFORE_CUT(at=file.time, before=load.before)
     # Spark silently skips an empty file.
     return Why.NO_BYTES() if file.size == 0 else plan.left_over.get(file.path)
 

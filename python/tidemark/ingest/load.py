@@ -15,7 +15,7 @@ class Load:
     """A plan on its way into a table's change log.
 
     `newest_known` is the time of the newest change that landed before. `erased` are the subjects
-    and feeds that have tombstones.
+    and feeds that have tombstones. The log keeps no changes from `before` this time.
     """
 
     spark: SparkSession
@@ -25,6 +25,7 @@ class Load:
     run_id: str
     newest_known: datetime | None = None
     erased: frozenset[str] = frozenset()
+    before: datetime | None = None
 
     @property
     def log(self) -> DataFrame:

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,35 @@ _DECLARED = "tidemark.declared_columns"
 # a mark breaks them, as in macros/drift/derived_from.sql.
 _HIDDEN = re.compile("(?i)secret|password|token|access[.]?key|url")
 _BREAK = "¦"
+# The property that notes the last cut; the macro `cut_of` reads it, too.
+_CUT = "tidemark.cut"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Until `before`, a log has only the last change of each key (`keep_changes`).
+
+    `load_id` was its newest load then, `at` this time.
+    """
+
+    before: datetime
+    load_id: int
+    at: datetime
+
+
+def cut_of(own: books.Books, feed: Feed) -> Cut | None:
+    """The last cut of a feed's log."""
+    return cut_in(own.properties(feed.log))
+
+
+def cut_in(properties: Mapping[str, str]) -> Cut | None:
+    """The cut that a log's properties note."""
+    if _CUT not in properties:
+        return None
+    told = json.loads(properties[_CUT])
+    before, at = (datetime.fromisoformat(told[name]) for name in ("before", "at"))
+    return Cut(before, told["load_id"], at)
 
 
 def missing(spark: SparkSession, feeds: Iterable[Feed]) -> list[Feed]:

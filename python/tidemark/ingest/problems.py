@@ -1,5 +1,6 @@
 """The problems for which a record must not enter the change log."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from pyspark.sql import Column as SparkColumn
@@ -8,6 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tidemark.feeds import Feed
 from tidemark.ingest import macros
 from tidemark.ingest.reasons import Reason, Why
+
+# Times, and the reason why changes from before are refused.
+TooLate = Sequence[tuple[datetime, Reason]]
 
 OPERATIONS = ("I", "U", "D")
 LOAD_OPERATIONS = ("I",)
@@ -21,7 +25,7 @@ def allowed_operations(feed: Feed, kind: str) -> tuple[str, ...]:
     return (*allowed, *(meant for _, meant in feed.operations if meant not in allowed))
 
 
-def of(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
+def of(feed: Feed, kind: str, too_late: TooLate) -> list[SparkColumn]:
     """The problems that a record can have; a record with several is refused for the first."""
     nothing = F.lit(None)
     known = F.struct(
@@ -85,9 +89,8 @@ def of(feed: Feed, kind: str, too_late: datetime | None) -> list[SparkColumn]:
         found.append(
             _problem(F.col("_source_at") > latest, feed.timestamp_column, changed_at, reason)
         )
-    if too_late:
-        is_late = (F.col("_changed_at") < F.lit(too_late)) & F.lit(kind == "changes")
-        reason = Why.TOO_LATE(lateness=feed.lateness)
+    for at, reason in too_late if kind == "changes" else ():
+        is_late = F.col("_changed_at") < F.lit(at)
         changed_at = F.col("_changed_at").cast("string")
         found.append(_problem(is_late, feed.timestamp_column, changed_at, reason))
     return found

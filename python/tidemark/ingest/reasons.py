@@ -47,6 +47,11 @@ class Why(Enum):
         "all"
     )
 
+    FILE_BEFORE_CUT = (
+        "its time {at:%Y-%m-%d %H:%M:%S} is before {before:%Y-%m-%d}, and the log keeps no changes "
+        "from before (keep_changes)"
+    )
+
     # A file, by its records and by those of other files.
     BAD_RECORDS = "{bad} of its {records} records are bad, and the feed is strict"
     OTHER_FILE_REFUSED = "{other} of the same extract was refused"
@@ -85,6 +90,10 @@ class Why(Enum):
     FAILS_CHECK = "fails the check {check}"
     RECORD_AHEAD = "changed more than {ahead} after it landed (ahead)"
     TOO_LATE = "changed more than {lateness} before the newest change known (lateness)"
+
+    BEFORE_CUT = (
+        "changed before {before:%Y-%m-%d}, and the log keeps no changes from before (keep_changes)"
+    )
 
     # A whole table, which lands nothing in this run.
     TOO_MANY_BAD = (

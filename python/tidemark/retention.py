@@ -1,0 +1,161 @@
+"""How long a change log keeps changes: the feed's setting `keep_changes`.
+
+`tidemark maintain` cuts the log: of the changes from before a time, it keeps only the last one of
+each key (macros/retention/). Landing refuses changes from before that time, because the log no
+longer tells what they follow. A history keeps its versions from before the cut.
+"""
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark import feeds
+from tidemark.dbt_plugin import project
+from tidemark.errors import ConfigError, TidemarkError, printable
+from tidemark.feeds import Feed
+from tidemark.ingest import books, ledger, log
+from tidemark.ingest.books import Books
+from tidemark.spark.session import literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A cut reads the whole log, so it must be worth it: it moves by this part of the time to keep.
+_PART = 10
+# The setting of a history with its own columns. A bitemporal one has so many of them.
+_COLUMNS = "own column names"
+_BITEMPORAL = 7
+
+
+def keeps_versions(own: Books, parsed: project.Project, name: str) -> bool:
+    """Whether the node is a history with versions that its log no longer has.
+
+    A full refresh keeps them as they are.
+    """
+    relation = parsed.nodes[name].relation
+    return bool(relation and _settings(own, relation).get(_COLUMNS)) and any(
+        log.cut_of(own, feed) for feed in _above(own, parsed, name)
+    )
+
+
+def require_no_cut_since(own: Books, parsed: project.Project, name: str, at: datetime) -> None:
+    """Raise TidemarkError if a log above a node was cut after this time.
+
+    The node's table as of then would need changes that are gone.
+    """
+    for feed in _above(own, parsed, name):
+        last = log.cut_of(own, feed)
+        if last and last.at > at:
+            raise TidemarkError(
+                f"The log of {feed.name} was cut at {last.at:%Y-%m-%d %H:%M} (keep_changes), so it "
+                "may lack changes that came after that version. Nothing was restored."
+            )
+
+
+def _above(own: Books, parsed: project.Project, name: str) -> list[Feed]:
+    """The feeds with a log above a node."""
+    names = {parsed.nodes[each].feed for each in parsed.above([name])}
+    return [feed for feed in parsed.feeds if feed.name in names and own.newest_load(feed)]
+
+
+def due(own: Books, feed: Feed, now: datetime) -> datetime | None:
+    """The time before which the log is to be cut; None if it is not worth it yet."""
+    if not feed.keep_changes or not own.newest_load(feed):
+        return None
+    keep = feeds.span(feed.keep_changes)
+    before = (now - keep).replace(hour=0, minute=0, second=0, microsecond=0)
+    last = log.cut_of(own, feed)
+    if last:
+        return before if before - last.before >= keep / _PART else None
+    oldest = _oldest(feed)
+    return before if oldest is None or oldest < before else None
+
+
+def _oldest(feed: Feed) -> datetime | None:
+    """The time of the oldest change, from the statistics of Delta's log; None if unknown."""
+    table = books.opened(feed.log.replace("`", ""))
+    files = None if table is None else pa.table(table.get_add_actions(flatten=True))
+    if files is None or "min._changed_at" not in files.column_names:
+        return None
+    found: datetime | None = pc.min(files["min._changed_at"]).as_py()
+    return found.replace(tzinfo=UTC) if found and not found.tzinfo else found
+
+
+def obstacle(own: Books, parsed: project.Project, feed: Feed) -> str:
+    """Why the log must not be cut now, '' if it may be."""
+    below = parsed.below(parsed.sources_of([feed.name]))
+    newest = ledger.read(own, {}).newest_loads
+    waiting = below & parsed.due(newest, project.read_builds(own)[0])
+    if waiting:
+        names = ", ".join(sorted(parsed.nodes[name].name for name in waiting))
+        return f"{names} must be built from it first: tidemark run"
+    for name in sorted(below):
+        relation = parsed.nodes[name].relation
+        settings = _settings(own, relation) if relation else {}
+        is_bitemporal = len(settings.get(_COLUMNS, "").split(", ")) >= _BITEMPORAL
+        if is_bitemporal or settings.get("feeds"):
+            why = "is bitemporal" if is_bitemporal else "has several feeds"
+            return f"{relation} {why}, so it needs all changes. Remove keep_changes"
+    return ""
+
+
+def _settings(own: Books, relation: str) -> dict[str, Any]:
+    """What a current or history table was derived with; see macros/drift/derived_from.sql."""
+    if not own.exists(relation):
+        return {}
+    told = own.properties(books.quoted(relation)).get(books.DERIVED, "{}")
+    return dict(json.loads(told.replace("¦", "")))
+
+
+def cut(own: Books, feed: Feed, before: datetime) -> int:
+    """Cut a feed's log; gives how many changes were deleted. Raises TidemarkError if it fails."""
+    from tidemark.dbt_plugin import dbt
+
+    told = {
+        "source_name": feed.source,
+        "table_name": feed.table,
+        "before": before.isoformat(sep=" "),
+        "load_id": own.newest_load(feed),
+        "by": "file" if feed.is_full_extract else "change",
+        "keeps_load": feed.format == "dms",
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    arguments = ["run-operation", "tidemark.cut_log", "--args", json.dumps(told)]
+    result = dbt.invoke(["--quiet", *arguments])
+    if not result.success:
+        raise TidemarkError(f"The log of {feed.name} was not cut. {result.exception or ''}")
+    last = own.spark.sql(f"describe history {feed.log} limit 1").collect()[0]
+    return int(last["operationMetrics"].get("numTargetRowsDeleted", 0))
+
+
+def retract(spark: "SparkSession", path: str, run_id: str) -> str:
+    """As `ledger.retract`. Raises ConfigError if changes of the file are from before a cut.
+
+    Without them, the log does not tell what was there before.
+    """
+    own = books.of(spark)
+    is_file = (
+        f"{{file}} = {literal(path)} or startswith({{file}}, {literal(path.rstrip('/') + '/')})"
+    )
+    for feed in project.current().feeds:
+        last = log.cut_of(own, feed) if own.newest_load(feed) else None
+        if not last:
+            continue
+        of_file = f"{books.is_of(feed)} and status = 'landed' and ({is_file.format(file='file')})"
+        entries = spark.table(books.LEDGER).where(of_file).groupBy("load_id", "file")
+        landed = entries.agg({"rows": "max"}).toDF("load_id", "file", "rows")
+        time = "_file_at" if feed.is_full_extract else "_changed_at"
+        newer = spark.table(feed.log).where(
+            f"({is_file.format(file='_file')}) and _position > 0 "
+            f"and {time} >= timestamp'{last.before.isoformat(sep=' ')}'"
+        )
+        if newer.count() < (landed.agg({"rows": "sum"}).collect()[0][0] or 0):
+            raise ConfigError(
+                f"{printable(path)} has changes from before {last.before:%Y-%m-%d}, and the log of "
+                f"{feed.name} lacks those that came before them (keep_changes). So it cannot be "
+                "taken back. A correction must come as a new change."
+            )
+    return ledger.retract(spark, path, run_id)

@@ -1,0 +1,132 @@
+"""`keep_changes`: old changes leave the log, and the tables stay right (docs/operate.md)."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.project import Project
+from tidemark import cli
+
+pytestmark = pytest.mark.functional
+
+HISTORY = "history.hist_kept__t"
+LOG = "log_kept.t"
+NOW = datetime.now(UTC).replace(microsecond=0)
+OLD = ("2020-01-01 00:00:00", "2020-02-01 00:00:00", "2020-03-01 00:00:00", "2020-04-01 00:00:00")
+
+
+def recent(days: int) -> str:
+    return f"{NOW - timedelta(days=days):%Y-%m-%d %H:%M:%S}"
+
+
+def tidemark(project: Project, *arguments: str) -> int:
+    with project.here():
+        return cli.main(arguments)
+
+
+def land(project: Project, number: int, *lines: str) -> None:
+    content = "".join(f"{line}\n" for line in lines)
+    project.land(f"kept/t/20240101-{number:09d}.csv", content)
+
+
+def versions(project: Project, key: int) -> list[tuple[Any, ...]]:
+    columns = ["name", "cast(valid_from as string)", "version_number", "is_current"]
+    return project.rows(f"(select * from {HISTORY} where id = {key})", columns, "version_number")
+
+
+def test_a_log_is_cut_and_the_tables_stay_right(
+    module_project: Callable[[], Project], capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = module_project()
+    columns = {"id": "int", "name": "string", "seq": "bigint"}
+    feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
+    project.add("kept.t", columns, "id", **feed)
+    _tag_subject(project)
+    project.write(
+        "tests/complete.sql",
+        "{{ tidemark.test_log_is_complete(source('kept', 't'), 'kept', 't') }}",
+    )
+    land(
+        project,
+        1,
+        *(f"I,{OLD[0]},{key},a{key},1" for key in (1, 2, 3)),
+        *(f"U,{OLD[1]},{key},b{key},2" for key in (1, 2)),
+        f"U,{OLD[3]},1,c1,4",
+    )
+    land(project, 2, f"U,{recent(20)},1,e1,6", f"U,{recent(20)},2,e2,6")
+    assert tidemark(project, "run") == 0
+    known = {key: versions(project, key) for key in (1, 2, 3)}
+    assert [row[0] for row in known[1]] == ["a1", "b1", "c1", "e1"]
+    rows = project.spark.table(LOG).count()
+
+    capfd.readouterr()
+    assert tidemark(project, "maintain", "--dry-run", "kept.t") == 0
+    assert "The log of kept.t would be cut: changes from before 20" in capfd.readouterr().out
+    assert project.spark.table(LOG).count() == rows
+    assert tidemark(project, "maintain", "kept.t") == 0
+    assert "Cut the log of kept.t: deleted 3 changes from before 20" in capfd.readouterr().out
+    assert project.spark.table(LOG).count() == rows - 3
+    # Not again, before a tenth of the time has passed.
+    assert tidemark(project, "maintain", "kept.t") == 0
+    assert "Cut" not in capfd.readouterr().out
+
+    # One change is too late; the others find their place, also behind what the log has lost.
+    land(project, 3, f"U,{OLD[2]},1,late,3", f"U,{recent(30)},1,d1,5", f"U,{recent(40)},2,d2,5")
+    assert tidemark(project, "run") == 0
+    (reason,) = project.rows("tidemark.dead_letter", ["reason"])
+    day = f"{NOW - timedelta(days=400):%Y-%m-%d}"
+    assert reason[0] == (
+        f"changed before {day}, and the log keeps no changes from before (keep_changes)"
+    )
+    expected = {
+        1: [*_closed(known[1][:3]), ("d1", recent(30), 4, False), ("e1", recent(20), 5, True)],
+        2: [*_closed(known[2][:2]), ("d2", recent(40), 3, False), ("e2", recent(20), 4, True)],
+        3: known[3],
+    }
+    assert {key: versions(project, key) for key in expected} == expected
+    assert project.dbt("test", "--select", "complete").success
+    assert project.dbt("build", "--full-refresh", "--select", "hist_kept__t").success
+    assert {key: versions(project, key) for key in expected} == expected
+
+    # What would need the changes that are gone is refused.
+    for arguments, said in {
+        ("retract", "kept/t/20240101-000000001.csv"): "has changes from before 20",
+        ("restore", "hist_kept__t", "--to", recent(0)): "The log of kept.t was cut at 20",
+    }.items():
+        capfd.readouterr()
+        if arguments[0] == "restore":
+            first = project.spark.sql(f"describe history `history`.`hist_kept__t`").collect()[-1]
+            arguments = (*arguments[:-1], str(first["timestamp"]))
+        assert tidemark(project, *arguments) == 1
+        assert said in capfd.readouterr().err
+    project.write(
+        "models/history/kept/hist_known.sql",
+        "{{ tidemark.history_from_changes(ref('stg_kept__t'), tidemark.feed('kept', 't'), "
+        "bitemporal=true) }}",
+    )
+    result = project.dbt("build", "--select", "hist_known")
+    assert not result.success
+    (project.folder / "models/history/kept/hist_known.sql").unlink()
+
+    # An erasure also concerns the versions that only the history has.
+    assert tidemark(project, "erase", "person", "--key", "1", "--keep-files") == 0
+    assert versions(project, 1) == []
+    assert {key: versions(project, key) for key in (2, 3)} == {2: expected[2], 3: expected[3]}
+
+
+def _closed(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [(*row[:3], False) for row in rows]
+
+
+def _tag_subject(project: Project) -> None:
+    """The key is that of a person."""
+    file = project.folder / "models/staging/kept/_kept__sources.yml"
+    told = yaml.safe_load(file.read_text())
+    (column,) = (
+        each for each in told["sources"][0]["tables"][0]["columns"] if each["name"] == "id"
+    )
+    column["config"] = {"meta": {"subject": "person"}}
+    file.write_text(yaml.safe_dump(told, sort_keys=False))
