@@ -12,7 +12,7 @@ from typing import Any
 
 from tidemark.errors import ConfigError
 from tidemark.feeds import feed_from_source
-from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
+from tidemark.ingest.file_names import DMS_TRANSACTIONS, is_change, is_load
 from tidemark.readers import type_of_file
 from tidemark.scaffold.discover import debezium, dms, extracts, folders
 from tidemark.scaffold.discover.table import NoTableError, Table, check_texts, picked, samples
@@ -93,9 +93,9 @@ def table_of(
     """
     path = PurePosixPath(folder)
     table = Table(folder, len(files), folder=path.name, origin=path.parent.parts)
-    names = {file: PurePosixPath(file).name for file in files}
-    loads = [file for file in files if DMS_LOAD.match(names[file])]
-    changes = [file for file in files if DMS_CHANGES.match(names[file])]
+    names = [PurePosixPath(file).name for file in files]
+    loads = list(filter(is_load, files))
+    changes = list(filter(is_change, files))
     if wanted == "dms" or (wanted is None and (loads or changes)):
         foreign = len(files) - len(loads) - len(changes)
         if not loads and not changes:
@@ -107,10 +107,10 @@ def table_of(
         typed = [file for file in files if type_of_file(file)]
         found = samples(root, typed or files)
         events = debezium.Events.of(found)
-        is_sink = all(debezium.SINK.fullmatch(name) for name in names.values())
+        is_sink = all(debezium.SINK.fullmatch(name) for name in names)
         if wanted == "debezium" or (wanted is None and (events.are_many or is_sink)):
             key = debezium.message_key(root, picked(files))
-            debezium.fill(table, events, list(names.values()), key)
+            debezium.fill(table, events, names, key)
         elif not typed:
             raise NoTableError("no file name ends with .csv, .json, .jsonl, .parquet or .avro")
         else:

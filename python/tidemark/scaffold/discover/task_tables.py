@@ -11,13 +11,12 @@ from pyarrow import fs
 
 from tidemark import s3
 from tidemark.errors import ConfigError
-from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, SIDE
+from tidemark.ingest.file_names import SIDE, is_change, is_load
 from tidemark.readers.records import safe_name
 from tidemark.scaffold import discover
 from tidemark.scaffold.discover import NoTableError, Survey, Table, dms_hints
 from tidemark.scaffold.discover.dms_task import Task
-from tidemark.scaffold.discover.folders import is_dms
-from tidemark.scaffold.discover.table import check_texts
+from tidemark.scaffold.discover.table import check_texts, picked
 from tidemark.scaffold.sampling import TEXT_BYTES
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -138,10 +137,10 @@ def _table(task: Task, landing: _Landing, schema: str, table: str, path: str) ->
             found = discover.table_of(root, path, some, wanted="dms", known=dialect)
         found.files = len(files)
         found.hints = [hint for hint in found.hints if "have names that" not in hint]
-        foreign = sum(not is_dms(file) for file in files)
+        foreign = sum(not (is_load(file) or is_change(file)) for file in files)
         if foreign:
             found.hints.insert(0, f"{foreign} of its files have names that AWS DMS does not write")
-    _set_feed(task, landing, schema, table, found, has_changes=any(map(_is_change, files)))
+    _set_feed(task, landing, schema, table, found, has_changes=any(map(is_change, files)))
     if not files:
         _set_columns_without_files(task, schema, table, found)
         found.todos += task.doubts(schema, table)
@@ -232,10 +231,6 @@ def _declared(name: str, found: Table) -> str | None:
     return None
 
 
-def _is_change(file: str) -> bool:
-    return bool(DMS_CHANGES.match(PurePosixPath(file).name))
-
-
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -287,14 +282,7 @@ class _OnS3:
     @contextmanager
     def samples(self, files: Sequence[str]) -> Iterator[tuple[Path, Sequence[str]]]:
         """Copy the start of the first, middle and last file of each kind."""
-        loads = [file for file in files if DMS_LOAD.match(PurePosixPath(file).name)]
-        changes = [file for file in files if _is_change(file)]
-        some = [
-            kind[at]
-            for kind in (loads, changes)
-            if kind
-            for at in sorted({0, len(kind) // 2, len(kind) - 1})
-        ]
+        some = [file for kind in (is_load, is_change) for file in picked(list(filter(kind, files)))]
         with tempfile.TemporaryDirectory(prefix="tidemark-samples-") as folder:
             for file in some:
                 self._copy(file, Path(folder, file))
