@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.readers import avro_files
-from tidemark.readers.debezium import fields_of, no_change, position_of
+from tidemark.readers.debezium import fields_of, flattened, no_change, position_of
 from tidemark.readers.documents import text_of
 from tidemark.scaffold import sampling
 from tidemark.scaffold.discover.table import NoTableError, Table, find_key, set_columns
@@ -107,14 +107,10 @@ class Events:
             self.plain.append(document)
             return
         self.prefix, self.is_flat = prefix, True
-        about = {n[len(prefix) :]: v for n, v in document.items() if n.startswith(prefix)}
-        row = {name: value for name, value in document.items() if not name.startswith(prefix)}
-        table = about.get("table") or about.get("source_table")
-        if table:
+        event = flattened(document, prefix)
+        if table := event.source.get("table"):
             self.tables.add(str(text_of(table)))
-        is_delete = str(text_of(about.get("deleted"))).lower() == "true"
-        op = "d" if is_delete else text_of(about.get("op")) or "u"
-        self.rows.append((op, row, {n.removeprefix("source_"): v for n, v in about.items()}))
+        self.rows.append((event.op or "", event.row, event.source))
 
     def _add_types(self, fields: Mapping[str, Any], type_of: Callable[[Any], str]) -> None:
         self.has_schema = True
