@@ -11,10 +11,11 @@ import itertools
 import re
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import IO, Any
 
@@ -85,13 +86,18 @@ class Sample:
     encoding: str = "utf-8"
 
 
-def read(path: Path) -> Sample:
+# Opens a file for reading bytes.
+Open = Callable[[Path], Any]
+on_disk: Open = partial(Path.open, mode="rb")
+
+
+def read(path: Path, opened: Open = on_disk) -> Sample:
     """Read the start of a file. Its type comes from its name, or else from its first bytes.
 
     `csv_columns` splits the text of a CSV file. Raises UnreadableSampleError.
     """
     try:
-        with _opened(path) as file:
+        with _unpacked(path, opened) as file:
             start = file.read(4)
             file.seek(0)
             kind = type_of_file(path.name) or _sniffed(start)
@@ -111,15 +117,17 @@ def read(path: Path) -> Sample:
     return sample
 
 
-def _opened(path: Path) -> Any:
-    with path.open("rb") as file:
+@contextmanager
+def _unpacked(path: Path, opened: Open) -> Iterator[Any]:
+    with opened(path) as file:
         is_gzip = file.read(2) == _GZIP
-    if not is_gzip:
-        return path.open("rb")
-    if type_of_file(path.name) == "parquet":
-        with gzip.open(path) as file:
-            return io.BytesIO(file.read(_GZIP_PARQUET_BYTES))
-    return gzip.open(path)
+        file.seek(0)
+        if not is_gzip:
+            yield file
+            return
+        with gzip.open(file) as plain:
+            is_parquet = type_of_file(path.name) == "parquet"
+            yield io.BytesIO(plain.read(_GZIP_PARQUET_BYTES)) if is_parquet else plain
 
 
 def _sniffed(start: bytes) -> str:

@@ -14,6 +14,7 @@ from tidemark.errors import ConfigError
 from tidemark.feeds import feed_from_source
 from tidemark.ingest.file_names import DMS_TRANSACTIONS, is_change, is_load
 from tidemark.readers import type_of_file
+from tidemark.scaffold import sampling
 from tidemark.scaffold.discover import debezium, dms, extracts, folders
 from tidemark.scaffold.discover.table import NoTableError, Table, check_texts, picked, samples
 
@@ -86,10 +87,12 @@ def table_of(
     wanted: str | None = None,
     delimiter: str | None = None,
     known: dms.Dialect | None = None,
+    opened: sampling.Open = sampling.on_disk,
 ) -> Table:
     """Infer the table of these files, with the format `wanted` and `delimiter` if given.
 
-    `known` has what is known of files of AWS DMS. Raises NoTableError if the files are no table.
+    `known` has what is known of files of AWS DMS, and `opened` opens these. Raises NoTableError if
+    the files are no table.
     """
     path = PurePosixPath(folder)
     table = Table(folder, len(files), folder=path.name, origin=path.parent.parts)
@@ -102,7 +105,8 @@ def table_of(
             loads = list(files)
         if foreign:
             table.hints.append(f"{foreign} of its files have names that AWS DMS does not write")
-        dms.fill(table, samples(root, loads), samples(root, changes), delimiter, known)
+        of_loads, of_changes = (samples(root, kind, opened) for kind in (loads, changes))
+        dms.fill(table, of_loads, of_changes, delimiter, known)
     else:
         typed = [file for file in files if type_of_file(file)]
         found = samples(root, typed or files)

@@ -62,12 +62,14 @@ def picked(files: Sequence[str]) -> list[str]:
     return [files[at] for at in sorted(places)]
 
 
-def samples(root: Path, files: Sequence[str]) -> list[Sample]:
+def samples(
+    root: Path, files: Sequence[str], opened: sampling.Open = sampling.on_disk
+) -> list[Sample]:
     """The start of the first, the middle and the last file, as far as they are readable."""
     found, reasons = [], []
     for file in picked(files):
         try:
-            found.append(sampling.read(root / file))
+            found.append(sampling.read(root / file, opened))
         except UnreadableSampleError as error:
             reasons.append(f"{file}: {error}")
     if files and not found:
