@@ -28,14 +28,14 @@ class LandedFile:
     modified: datetime
 
 
-def listed(root: LandingFolder, feed: Feed, known: Known | None = None) -> list[LandedFile]:
+def listed(root: LandingFolder, feed: Feed, known: Known = dict) -> list[LandedFile]:
     """The feed's files, in the order in which they apply; the kind of a stranger is `foreign`.
 
     Of one whose path is not UTF-8 it is `misnamed`.
     Raises ConfigError when the feed's folder is a link that leaves the landing folder.
     """
     folders = [feed.path, *([feed.transactions_path] if feed.transactions_path else [])]
-    found = [_file(feed, file) for folder in folders for file in root.walk(folder, known or {})]
+    found = [_file(feed, file) for folder in folders for file in root.walk(folder, known)]
     if feed.complete_marker:
         whole = {
             folder: root.has(f"{folder}/{feed.complete_marker}")

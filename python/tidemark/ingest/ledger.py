@@ -374,36 +374,17 @@ class _Pass:
                 into[row["name"]] = max(newest, into.get(row["name"], newest))
 
 
-class Versions(Mapping[str, Version]):
-    """The newest known version of each of a feed's files, read when it is needed."""
-
-    def __init__(self, own: Books, feed: Feed) -> None:
-        self.own = own
-        self.feed = feed
-        self._found: dict[str, Version] | None = None
-
-    def __getitem__(self, path: str) -> Version:
-        return self._versions[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._versions)
-
-    def __len__(self) -> int:
-        return len(self._versions)
-
-    @property
-    def _versions(self) -> dict[str, Version]:
-        if self._found is None:
-            self._found = {}
-            columns = ("file", "size", "modified")
-            for batch in self.own.read(books.LEDGER, columns, books.is_of(self.feed)):
-                for path, size, modified in zip(
-                    *(batch.column(name).to_pylist() for name in columns), strict=True
-                ):
-                    known = self._found.get(path)
-                    if size is not None and (known is None or known[1] <= modified):
-                        self._found[path] = (size, modified)
-        return self._found
+def versions(own: Books, feed: Feed) -> dict[str, Version]:
+    """The newest known version of each of a feed's files."""
+    found: dict[str, Version] = {}
+    columns = ("file", "size", "modified")
+    for batch in own.read(books.LEDGER, columns, books.is_of(feed)):
+        values = (batch.column(name).to_pylist() for name in columns)
+        for path, size, modified in zip(*values, strict=True):
+            known = found.get(path)
+            if size is not None and (known is None or known[1] <= modified):
+                found[path] = (size, modified)
+    return found
 
 
 def landed_paths(own: Books, feed: Feed) -> set[str]:
