@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class Events:
         """The events in the samples of one table's files."""
         events = cls()
         for sample in samples:
-            for document in _documents(sample):
+            for document in sample.rows:
                 events._add(document)
             if events.rows and sample.type == "avro":
                 events._add_types(avro_files.fields_of(sample.schema), _avro_type)
@@ -155,15 +155,6 @@ class Events:
 def _without_zone(value: Any) -> Any:
     """A date of Debezium's time.precision.mode=isostring has a zone: 2024-01-31Z."""
     return value[:-1] if isinstance(value, str) and _ISO_DATE.fullmatch(value) else value
-
-
-def _documents(sample: Sample) -> Iterator[Any]:
-    if sample.rows:
-        yield from sample.rows
-    elif sample.type == "parquet":
-        names = list(sample.columns)
-        columns = [column.values for column in sample.columns.values()]
-        yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
 def _prefix_of(document: Mapping[str, Any]) -> str | None:
