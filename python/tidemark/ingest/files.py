@@ -59,7 +59,8 @@ def _file(feed: Feed, file: Found) -> LandedFile:
     elif feed.format == "debezium":
         kind, time = _debezium(feed, name, file.modified)
     else:
-        found = _time_in(feed, file.path) if feed.time_in_name else file.modified
+        below = file.path.removeprefix(f"{feed.path}/")
+        found = time_in(below, feed.time_in_name) if feed.time_in_name else file.modified
         known = "changes" if feed.status_column else "load"
         kind = known if found and type_of_file(name) else "foreign"
         time = found or file.modified
@@ -99,11 +100,10 @@ def _debezium(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]
     return "foreign" if type_of_file(name) == "csv" else "changes", modified
 
 
-def _time_in(feed: Feed, path: str) -> datetime | None:
+def time_in(path: str, form: str) -> datetime | None:
     """The time that a dated extract carries in its path below the feed's folder, as UTC."""
-    form = feed.time_in_name or ""
     pattern = time_pattern(form)
-    found = pattern.findall(path.removeprefix(f"{feed.path}/")) if pattern else []
+    found = pattern.findall(path) if pattern else []
     try:
         return datetime.strptime(found[-1], form).replace(tzinfo=UTC) if found else None
     except ValueError:
