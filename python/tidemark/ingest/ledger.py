@@ -325,7 +325,7 @@ class _Pass:
         for batch in own.read(books.LEDGER, columns, "status <> 'planned'"):
             found += batch.filter(pc.is_in(batch.column("file"), value_set=wanted)).to_pylist()
         for row in sorted(found, key=lambda row: (row["load_id"], row["at"])):
-            name = _table(row)
+            name = books.table_of(row)
             if (name, row["file"]) in self.with_history:
                 paths = self.book._histories.setdefault(name, {})
                 paths.setdefault(row["file"], _History()).add(row)
@@ -346,7 +346,7 @@ class _Pass:
         columns = ("source_name", "table_name", "file", "newest_change")
         for batch in own.read(books.LEDGER, columns, "status = 'landed'"):
             for row in batch.to_pylist():
-                name = _table(row)
+                name = books.table_of(row)
                 history = self.book._histories.get(name, {}).get(row["file"])
                 newest = row["newest_change"]
                 if name in names and newest and (history is None or history.has_landed):
@@ -360,7 +360,7 @@ class _Pass:
         loads = ", ".join(str(load) for load in died)
         where = f"status = 'planned' and load_id in ({loads})"
         for row in books.rows(own.read(books.LEDGER, _FILE, where)):
-            name = _table(row)
+            name = books.table_of(row)
             files = self.book._died.setdefault(name, {}).setdefault(row["load_id"], [])
             files.append(_landed_file(row))
 
@@ -511,11 +511,7 @@ def _alike(path: str, rows: Iterable[Mapping[str, Any]], number: int) -> str:
 def _noted(own: Books, rows: Sequence[Mapping[str, Any]], status: str, run_id: str) -> str:
     """Write a status for files; gives the names of their tables."""
     _wish(own, rows, status, run_id)
-    return ", ".join(sorted({_table(row) for row in rows}))
-
-
-def _table(row: Mapping[str, Any]) -> str:
-    return f"{row['source_name']}.{row['table_name']}"
+    return ", ".join(sorted({books.table_of(row) for row in rows}))
 
 
 def _next_load_id(own: Books) -> int:

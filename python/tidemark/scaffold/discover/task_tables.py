@@ -15,9 +15,7 @@ from tidemark.readers.records import safe_name
 from tidemark.scaffold import discover, sampling
 from tidemark.scaffold.discover import NoTableError, Survey, Table, dms_hints
 from tidemark.scaffold.discover.dms_task import Task
-from tidemark.scaffold.discover.table import check_texts
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+from tidemark.scaffold.discover.table import NAME, check_texts
 
 
 class _Landing(Protocol):
@@ -179,7 +177,7 @@ def _set_columns_without_files(task: Task, schema: str, table: str, found: Table
     known = {task.column(schema, table, name): "string" for name in task.key(schema, table)}
     known |= task.added(schema, table)
     if task.has_names:
-        found.columns = {name: kind for name, kind in known.items() if _NAME.fullmatch(name)}
+        found.columns = {name: kind for name, kind in known.items() if NAME.fullmatch(name)}
         order = ""
     else:
         order = ", in their order"
