@@ -370,7 +370,7 @@ def _catalog() -> None:
     from tidemark.spark import session
 
     nodes = dbt.nodes(dbt.parse())
-    catalog.register(session.get(), nodes, say=print)
+    catalog.register(session.get(), nodes)
 
 
 @_tidemark.command("docs")

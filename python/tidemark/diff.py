@@ -8,7 +8,7 @@ tables of the lake.
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +52,7 @@ class _Compared:
         return (self.name, *counts, ", ".join(self.columns))
 
 
-def diff(ref: str, *, keep: bool = False, say: Callable[[str], None] = print) -> None:
+def diff(ref: str, *, keep: bool = False) -> None:
     """Build what differs from a git commit, and print how the tables differ, as Markdown.
 
     `ref` is a branch, tag or commit; its merge base with HEAD counts. `keep` keeps the schemas of
@@ -77,12 +77,12 @@ def diff(ref: str, *, keep: bool = False, say: Callable[[str], None] = print) ->
             wanted = {name: tables[name] for name in dbt.listed(options) if name in tables}
             _require_own_schemas(spark, wanted)
             gone = [node.name for name, node in _tables(before).items() if name not in tables]
-            say(f"Compared with `{printable(ref)}` ({base[:7]}): {_told(wanted, gone)}")
+            print(f"Compared with `{printable(ref)}` ({base[:7]}): {_told(wanted, gone)}")
             if not wanted:
                 return
             results: list[Any] = []
             try:
-                with report.progress(say, "Building", "models and tests") as progress:
+                with report.progress(print, "Building", "models and tests") as progress:
                     dbt.build(
                         run_id, options=[*options, "--defer"], results=results, progress=progress
                     )
@@ -93,7 +93,7 @@ def diff(ref: str, *, keep: bool = False, say: Callable[[str], None] = print) ->
                     for name, node in wanted.items()
                     if name in built and spark.catalog.tableExists(_table(node))
                 ]
-                say(_as_markdown(compared))
+                print(_as_markdown(compared))
                 if not keep:
                     _drop(spark, wanted.values())
 

@@ -153,7 +153,7 @@ def _reasons(found: Status) -> list[tuple[str, str, int]]:
     """The open dead letters of the project's tables by table and reason, most frequent first."""
     names = ("source_name", "table_name", "reason")
     rows = status.counted(found.own.read_table(books.DEAD_LETTER, names, status.OPEN))
-    named = [(status.name_of(row), row["reason"] or "", row["count_all"]) for row in rows]
+    named = [(books.table_of(row), row["reason"] or "", row["count_all"]) for row in rows]
     known = {table.feed.name for table in found.tables}
     ours = [row for row in named if row[0] in known]
     return sorted(ours, key=lambda row: (-row[2], row[0], row[1]))[:_REASONS]

@@ -156,7 +156,7 @@ def _require_no_retraction(
     where = f"status in ('{ledger.RETRACTING}', 'retracted')"
     since = version["timestamp"].replace(tzinfo=UTC)
     for row in books.rows(own.read(books.LEDGER, columns, where)):
-        if f"{row['source_name']}.{row['table_name']}" in feeds and row["at"] > since:
+        if books.table_of(row) in feeds and row["at"] > since:
             raise ConfigError(
                 f"{printable(row['file'])} was retracted after version {version['version']}, which "
                 "may have its rows. So nothing was restored. The table can be rebuilt from its "

@@ -35,7 +35,6 @@ class TablesFailedError(TidemarkError):
 
 def run(
     *,
-    say: Callable[[str], None] = print,
     build: bool = True,
     build_all: bool = False,
     verbose: bool = False,
@@ -57,7 +56,7 @@ def run(
     policy = maintain.policy()
     run_id = new_run_id()
     with outcome.published(run_id) as lines:
-        this = Run(run_id, say, lines, build, build_all, verbose, replay, replay_all, policy)
+        this = Run(run_id, lines, build, build_all, verbose, replay, replay_all, policy)
         this.tell(f"Run {run_id}")
         idle = this.when_idle()
         return this.work() if idle is None else idle
@@ -79,10 +78,9 @@ def registers() -> bool:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: its id, its options (see `run`), and where its lines go."""
+    """One run: its id, the lines that it has printed, and its options (see `run`)."""
 
     id: str
-    say: Callable[[str], None]
     lines: list[str]
     builds: bool
     builds_all: bool
@@ -93,7 +91,7 @@ class Run:
 
     def tell(self, text: str) -> None:
         """Print lines, and keep them for the log and for the end of the run."""
-        self.say(text)
+        print(text)
         report.log(self.id, text)
         self.lines.append(text)
 

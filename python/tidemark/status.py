@@ -290,23 +290,18 @@ def counted(rows: pa.Table) -> list[dict[str, Any]]:
     return found
 
 
-def name_of(row: Mapping[str, Any]) -> str:
-    """`source.table` of a row of Tidemark's own tables."""
-    return f"{row['source_name']}.{row['table_name']}"
-
-
 def _newest(runs: pa.Table) -> dict[str, dict[str, Any]]:
     """The last row of each table; the rows are in the order of time."""
     numbered = runs.append_column("number", pa.array(range(runs.num_rows), pa.int64()))
     last = numbered.group_by(["source_name", "table_name"]).aggregate([("number", "max")])
-    return {name_of(run): run for run in runs.take(last["number_max"]).to_pylist()}
+    return {books.table_of(run): run for run in runs.take(last["number_max"]).to_pylist()}
 
 
 def _open_records(own: Books) -> dict[str, int]:
     """The number of each table's records in the dead letter that are open."""
     where = f"{OPEN} and position is not null"
     found = counted(own.read_table(books.DEAD_LETTER, ("source_name", "table_name"), where))
-    return {name_of(row): row["count_all"] for row in found}
+    return {books.table_of(row): row["count_all"] for row in found}
 
 
 def _set_aside(own: Books) -> dict[str, dict[str, str]]:
@@ -314,5 +309,5 @@ def _set_aside(own: Books) -> dict[str, dict[str, str]]:
     aside: dict[str, dict[str, str]] = {}
     columns = ("source_name", "table_name", "file", "reason")
     for row in books.rows(own.read(books.DEAD_LETTER, columns, f"{OPEN} and position is null")):
-        aside.setdefault(name_of(row), {})[row["file"]] = row["reason"]
+        aside.setdefault(books.table_of(row), {})[row["file"]] = row["reason"]
     return aside

@@ -2,12 +2,13 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from tidemark import paths, s3, targets
@@ -38,41 +39,67 @@ class Found:
     is_text: bool = True
 
 
-# The size and time of each file's newest version in the ledger, by path.
-Known = Mapping[str, tuple[int, datetime]]
+# Gives the size and time of each file's newest version in the ledger, by path.
+Known = Callable[[], Mapping[str, tuple[int, datetime]]]
+# The SQL expression of a file's root and path, from its path or URI.
+_AT = "regexp_replace({}, '^file:/+', '/') as _at"
 
 
-class LandingFolder(Protocol):
+class LandingFolder(ABC):
     """The folder where files arrive. Paths are relative to it and use /."""
 
-    root: str
+    def __init__(self, root: str) -> None:
+        self.root = root
 
+    @abstractmethod
     def require(self) -> None:
         """Raise SetupError if it cannot be reached."""
 
+    @abstractmethod
     def has(self, path: str) -> bool:
         """Whether the path is a file or a folder with files."""
 
+    @abstractmethod
     def walk(self, path: str, known: Known) -> Iterator[Found]:
         """The files in a folder and its subfolders, without side files and links.
 
         Raises ConfigError if the folder is a link that leads out of the landing folder.
         """
 
+    @abstractmethod
     def delete(self, path: str) -> None:
         """Delete a file. Raises OSError, or another error of the store, if that is not possible."""
 
     def place(self, path: str) -> str | None:
         """The path at which this process and Spark's workers can open the file, or None."""
+        return None
 
     def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         """Each file's `content`, `length`, `modificationTime`, and `_at`, its root and path."""
+        files = self._load(spark.read.format("binaryFile"), paths)
+        return files.selectExpr(_AT.format("path"), "content", "length", "modificationTime")
 
     def lines(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
         """The same with one row per line, without its line end (`\\n`), for any bytes.
 
         `_block` and then `_line` give the order.
         """
+        # A URI. Java's decoder would turn + into a space.
+        place = "url_decode(replace(_metadata.file_path, '+', '%2B'))"
+        return self._load(spark.read.format("text").option("lineSep", "\n"), paths).selectExpr(
+            _AT.format(place),
+            "cast(value as binary) as content",
+            "_metadata.file_size as length",
+            "_metadata.file_modification_time as modificationTime",
+            "_metadata.file_block_start as _block",
+            # It increases within a block, because one task reads the block.
+            "monotonically_increasing_id() as _line",
+        )
+
+    def _load(self, reader: "DataFrameReader", paths: Iterable[str]) -> "DataFrame":
+        # Spark would read [ ] { } * ? as a pattern.
+        places = [re.sub(r"([\[\]{}*?\\])", r"\\\1", f"{self.root}/{path}") for path in paths]
+        return reader.load(places)
 
 
 def as_text(path: str) -> str:
@@ -88,34 +115,6 @@ def landing_folder() -> LandingFolder:
 def at(place: str) -> LandingFolder:
     """The landing folder at a path, or at a URI such as `s3a://bucket/folder`."""
     return _Remote(place.rstrip("/")) if "://" in place else _Local(place)
-
-
-def _reader(spark: "SparkSession", kind: str) -> "DataFrameReader":
-    """A reader of whole files (`binaryFile`) or of lines (`text`), which end only at `\\n`."""
-    return spark.read.format(kind).options(**({"lineSep": "\n"} if kind == "text" else {}))
-
-
-def _contents(files: "DataFrame") -> "DataFrame":
-    return files.withColumnRenamed("path", "_at")
-
-
-def _lines(files: "DataFrame") -> "DataFrame":
-    # A URI. Java's decoder would turn + into a space.
-    place = "url_decode(replace(_metadata.file_path, '+', '%2B'))"
-    return files.selectExpr(
-        f"{place} as _at",
-        "cast(value as binary) as content",
-        "_metadata.file_size as length",
-        "_metadata.file_modification_time as modificationTime",
-        "_metadata.file_block_start as _block",
-        # It increases within a block, because one task reads the block.
-        "monotonically_increasing_id() as _line",
-    )
-
-
-def _escaped(path: str) -> str:
-    """Escape [ ] { } * ?, which Spark would read as a pattern."""
-    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
 def micros(at: datetime) -> int:
@@ -138,10 +137,7 @@ def _is_none_of(versions: Iterable[tuple[str, int, datetime]]) -> str:
     return f"concat_ws(' ', {uri}, _metadata.file_size, {at}) not in ('{known}')"
 
 
-class _Local:
-    def __init__(self, root: str) -> None:
-        self.root = root
-
+class _Local(LandingFolder):
     def require(self) -> None:
         if not Path(self.root).is_dir():
             raise SetupError(
@@ -186,31 +182,14 @@ class _Local:
     def place(self, path: str) -> str | None:
         return f"{self.root}/{path}" if targets.method() == "session" else None
 
-    def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
-        return self._below_root(_contents(self._load(_reader(spark, "binaryFile"), paths)))
-
-    def lines(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
-        return self._below_root(_lines(self._load(_reader(spark, "text"), paths)))
-
     def _load(self, reader: "DataFrameReader", paths: Iterable[str]) -> "DataFrame":
         # Hadoop's own local file system cannot read a name with a colon.
-        return (
-            reader.option("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
-            .option("fs.file.impl.disable.cache", True)
-            .load([_escaped(f"{self.root}/{path}") for path in paths])
-        )
-
-    @staticmethod
-    def _below_root(files: "DataFrame") -> "DataFrame":
-        others = [name for name in files.columns if name != "_at"]
-        return files.selectExpr("regexp_replace(_at, '^file:/+', '/') as _at", *others)
+        reader = reader.option("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+        return super()._load(reader.option("fs.file.impl.disable.cache", True), paths)
 
 
-class _Remote:
+class _Remote(LandingFolder):
     """Lists files with Spark's binaryFile source, which also works over Spark Connect."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
 
     def require(self) -> None:
         from tidemark.spark import session
@@ -237,47 +216,36 @@ class _Remote:
         # for them only if a file is new, or was written after the newest known file and differs
         # from its known version. An object's time may be the start of its upload, so it may be
         # earlier than the moment the object appeared.
+        versions = known()
         names = {self._below(unquote(uri)): uri for uri in files.inputFiles()}
         names = {
             name: uri for name, uri in names.items() if not any(map(SIDE.search, name.split("/")))
         }
-        since = max((known[name][1] for name in names if name in known), default=None)
+        since = max((versions[name][1] for name in names if name in versions), default=None)
         recent = files
         if since:
             since -= timedelta(days=1)
-            seen = [(uri, *known[name]) for name, uri in names.items() if name in known]
+            seen = [(uri, *versions[name]) for name, uri in names.items() if name in versions]
             written = "unix_micros(_metadata.file_modification_time)"
             recent = files.where(f"{written} >= {micros(since)}")
             seen = [each for each in seen if each[2] >= since]
             if len(seen) <= _MOST_IN_SQL:
                 recent = recent.where(_is_none_of(seen))
         status = self._status(recent)
-        others = [name for name in names if name not in status and name not in known]
+        others = [name for name in names if name not in status and name not in versions]
         if since and others:
             status |= self._status(self._files(*others) if len(others) < len(names) // 2 else files)
         for name in names:
             # The source skips empty files, which never differ.
-            yield Found(name, *(status.get(name) or known.get(name) or (0, EPOCH)))
+            yield Found(name, *(status.get(name) or versions.get(name) or (0, EPOCH)))
 
     def delete(self, path: str) -> None:
         if not self.root.startswith("s3a://"):
             raise OSError(f"Tidemark cannot delete files in {self.root}")
         s3.client().delete_file(f"{self.root.removeprefix('s3a://')}/{path}")
 
-    def place(self, path: str) -> str | None:
-        return None
-
-    def contents(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
-        return _contents(self._load(_reader(spark, "binaryFile"), paths))
-
-    def lines(self, spark: "SparkSession", paths: Iterable[str]) -> "DataFrame":
-        return _lines(self._load(_reader(spark, "text"), paths))
-
-    def _load(self, reader: "DataFrameReader", paths: Iterable[str]) -> "DataFrame":
-        return reader.load([_escaped(f"{self.root}/{path}") for path in paths])
-
     def _files(self, *paths: str) -> "DataFrame":
-        reader = _reader(self._lister, "binaryFile").option("recursiveFileLookup", True)
+        reader = self._lister.read.format("binaryFile").option("recursiveFileLookup", True)
         return self._load(reader, paths)
 
     @cached_property

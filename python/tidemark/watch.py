@@ -10,7 +10,7 @@ import multiprocessing
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType
 
 from tidemark import cli, paths
@@ -27,7 +27,7 @@ _IMPORTED = (
 )
 
 
-def watch(*, say: Callable[[str], None] = print) -> None:
+def watch() -> None:
     """Run whenever the landing folder has changed and is quiet, until SIGINT or SIGTERM.
 
     A run that failed is tried again after a minute, or when files arrive. Raises ConfigError if the
@@ -60,7 +60,7 @@ def watch(*, say: Callable[[str], None] = print) -> None:
     try:
         if not done("up"):
             raise SetupError("Spark did not start, so nothing is watched.")
-        say(f"Watching {folder}")
+        print(f"Watching {folder}")
         built, last, retry_at = 0, 0, float("inf")
         while True:
             now = hash(tuple(paths.states(str(folder))))
@@ -70,7 +70,7 @@ def watch(*, say: Callable[[str], None] = print) -> None:
             last = now
             time.sleep(_BETWEEN_LOOKS)
     except KeyboardInterrupt:
-        say("Stopped watching. Spark is still up: tidemark down")
+        print("Stopped watching. Spark is still up: tidemark down")
     finally:
         signal.signal(signal.SIGTERM, before)
 

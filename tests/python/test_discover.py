@@ -570,6 +570,8 @@ def test_documents_are_flattened_as_landing_does(landing: Landing) -> None:
         (["t.csv", "u.csv"], {}, None),
         (["part-00000.csv", "part-00001.csv"], {}, "looks like part"),
         (["region=eu/t.csv", "region=us/t.csv"], {}, "looks like part"),
+        # Landing reads the last digits of this form, which are no time.
+        (["20240130/part-12345678.csv", "20240131/part-12345679.csv"], {}, "looks like part"),
     ],
 )
 def test_the_time_of_an_extract_stands_in_its_path(

@@ -69,9 +69,7 @@ class Outcome:
             raise CatalogError("\n".join([what, *problems[:_SOME], *more]))
 
 
-def register(
-    spark: SparkSession, nodes: Iterable[Mapping[str, Any]], say: Callable[[str], None]
-) -> None:
+def register(spark: SparkSession, nodes: Iterable[Mapping[str, Any]]) -> None:
     """Register every table of dbt's nodes and sources again.
 
     Raises ConfigError if a declaration is wrong, AwsError if AWS cannot be reached, and
@@ -81,12 +79,14 @@ def register(
     found = Registration(spark, at_end.tables, {}).done()
     at_end.remember(found)
     for line in found.lines():
-        say(line)
-    say(f"{len(found.unchanged)} tables were already up to date.")
+        print(line)
+    print(f"{len(found.unchanged)} tables were already up to date.")
     if found.views:
-        say(f"Skipped, because Athena cannot run Spark's views: {report.some(found.views, _SOME)}.")
+        print(
+            f"Skipped, because Athena cannot run Spark's views: {report.some(found.views, _SOME)}."
+        )
     if found.not_delta:
-        say(f"Skipped, because they are not Delta tables: {report.some(found.not_delta, _SOME)}.")
+        print(f"Skipped, because they are not Delta tables: {report.some(found.not_delta, _SOME)}.")
     found.require_success()
 
 

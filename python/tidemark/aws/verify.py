@@ -1,6 +1,6 @@
 """`tidemark verify`: compare the change logs with the row counts of an AWS DMS task."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ class Compared:
         return not self.lines or any(ours != theirs for _, theirs, ours in self.lines)
 
 
-def run(name: str, say: Callable[[str], None] = print) -> None:
+def run(name: str) -> None:
     """Compare every table of a task. Raises DifferentError if one differs."""
     task, found = dms.task_and_statistics(name)
     landing = task_tables.landing_of(task, paths.landing())
@@ -77,7 +77,7 @@ def run(name: str, say: Callable[[str], None] = print) -> None:
             own.remarks.append("the task has no such table: another task or a rule may write it")
             compared.append(own)
     for line in report(compared):
-        say(line)
+        print(line)
     different = [each.name for each in compared if each.differs]
     if not found:
         raise DifferentError(f"The task {name} has no statistics, because it has not been started.")

@@ -237,6 +237,11 @@ def rows(found: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     return [row for batch in found for row in batch.to_pylist()]
 
 
+def table_of(row: Row) -> str:
+    """The feed of a row of one of Tidemark's own tables, as `source.table`."""
+    return f"{row['source_name']}.{row['table_name']}"
+
+
 def _is_reached() -> bool:
     """Whether the warehouse of this lake is the one that Spark uses.
 

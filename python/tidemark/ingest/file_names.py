@@ -26,3 +26,8 @@ SIDE = re.compile(
 def is_load(path: str) -> bool:
     """Whether a file is of a DMS task's full load, by its name."""
     return bool(DMS_LOAD.match(path.rpartition("/")[2]))
+
+
+def is_change(path: str) -> bool:
+    """Whether a file has a DMS task's changes of one table, by its name."""
+    return bool(DMS_CHANGES.match(path.rpartition("/")[2]))

@@ -28,14 +28,14 @@ class LandedFile:
     modified: datetime
 
 
-def listed(root: LandingFolder, feed: Feed, known: Known | None = None) -> list[LandedFile]:
+def listed(root: LandingFolder, feed: Feed, known: Known = dict) -> list[LandedFile]:
     """The feed's files, in the order in which they apply; the kind of a stranger is `foreign`.
 
     Of one whose path is not UTF-8 it is `misnamed`.
     Raises ConfigError when the feed's folder is a link that leaves the landing folder.
     """
     folders = [feed.path, *([feed.transactions_path] if feed.transactions_path else [])]
-    found = [_file(feed, file) for folder in folders for file in root.walk(folder, known or {})]
+    found = [_file(feed, file) for folder in folders for file in root.walk(folder, known)]
     if feed.complete_marker:
         whole = {
             folder: root.has(f"{folder}/{feed.complete_marker}")
@@ -59,7 +59,8 @@ def _file(feed: Feed, file: Found) -> LandedFile:
     elif feed.format == "debezium":
         kind, time = _debezium(feed, name, file.modified)
     else:
-        found = _time_in(feed, file.path) if feed.time_in_name else file.modified
+        below = file.path.removeprefix(f"{feed.path}/")
+        found = time_in(below, feed.time_in_name) if feed.time_in_name else file.modified
         known = "changes" if feed.status_column else "load"
         kind = known if found and type_of_file(name) else "foreign"
         time = found or file.modified
@@ -99,11 +100,10 @@ def _debezium(feed: Feed, name: str, modified: datetime) -> tuple[str, datetime]
     return "foreign" if type_of_file(name) == "csv" else "changes", modified
 
 
-def _time_in(feed: Feed, path: str) -> datetime | None:
+def time_in(path: str, form: str) -> datetime | None:
     """The time that a dated extract carries in its path below the feed's folder, as UTC."""
-    form = feed.time_in_name or ""
     pattern = time_pattern(form)
-    found = pattern.findall(path.removeprefix(f"{feed.path}/")) if pattern else []
+    found = pattern.findall(path) if pattern else []
     try:
         return datetime.strptime(found[-1], form).replace(tzinfo=UTC) if found else None
     except ValueError:

@@ -325,7 +325,7 @@ class _Pass:
         for batch in own.read(books.LEDGER, columns, "status <> 'planned'"):
             found += batch.filter(pc.is_in(batch.column("file"), value_set=wanted)).to_pylist()
         for row in sorted(found, key=lambda row: (row["load_id"], row["at"])):
-            name = _table(row)
+            name = books.table_of(row)
             if (name, row["file"]) in self.with_history:
                 paths = self.book._histories.setdefault(name, {})
                 paths.setdefault(row["file"], _History()).add(row)
@@ -346,7 +346,7 @@ class _Pass:
         columns = ("source_name", "table_name", "file", "newest_change")
         for batch in own.read(books.LEDGER, columns, "status = 'landed'"):
             for row in batch.to_pylist():
-                name = _table(row)
+                name = books.table_of(row)
                 history = self.book._histories.get(name, {}).get(row["file"])
                 newest = row["newest_change"]
                 if name in names and newest and (history is None or history.has_landed):
@@ -360,7 +360,7 @@ class _Pass:
         loads = ", ".join(str(load) for load in died)
         where = f"status = 'planned' and load_id in ({loads})"
         for row in books.rows(own.read(books.LEDGER, _FILE, where)):
-            name = _table(row)
+            name = books.table_of(row)
             files = self.book._died.setdefault(name, {}).setdefault(row["load_id"], [])
             files.append(_landed_file(row))
 
@@ -374,36 +374,17 @@ class _Pass:
                 into[row["name"]] = max(newest, into.get(row["name"], newest))
 
 
-class Versions(Mapping[str, Version]):
-    """The newest known version of each of a feed's files, read when it is needed."""
-
-    def __init__(self, own: Books, feed: Feed) -> None:
-        self.own = own
-        self.feed = feed
-        self._found: dict[str, Version] | None = None
-
-    def __getitem__(self, path: str) -> Version:
-        return self._versions[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._versions)
-
-    def __len__(self) -> int:
-        return len(self._versions)
-
-    @property
-    def _versions(self) -> dict[str, Version]:
-        if self._found is None:
-            self._found = {}
-            columns = ("file", "size", "modified")
-            for batch in self.own.read(books.LEDGER, columns, books.is_of(self.feed)):
-                for path, size, modified in zip(
-                    *(batch.column(name).to_pylist() for name in columns), strict=True
-                ):
-                    known = self._found.get(path)
-                    if size is not None and (known is None or known[1] <= modified):
-                        self._found[path] = (size, modified)
-        return self._found
+def versions(own: Books, feed: Feed) -> dict[str, Version]:
+    """The newest known version of each of a feed's files."""
+    found: dict[str, Version] = {}
+    columns = ("file", "size", "modified")
+    for batch in own.read(books.LEDGER, columns, books.is_of(feed)):
+        values = (batch.column(name).to_pylist() for name in columns)
+        for path, size, modified in zip(*values, strict=True):
+            known = found.get(path)
+            if size is not None and (known is None or known[1] <= modified):
+                found[path] = (size, modified)
+    return found
 
 
 def landed_paths(own: Books, feed: Feed) -> set[str]:
@@ -530,11 +511,7 @@ def _alike(path: str, rows: Iterable[Mapping[str, Any]], number: int) -> str:
 def _noted(own: Books, rows: Sequence[Mapping[str, Any]], status: str, run_id: str) -> str:
     """Write a status for files; gives the names of their tables."""
     _wish(own, rows, status, run_id)
-    return ", ".join(sorted({_table(row) for row in rows}))
-
-
-def _table(row: Mapping[str, Any]) -> str:
-    return f"{row['source_name']}.{row['table_name']}"
+    return ", ".join(sorted({books.table_of(row) for row in rows}))
 
 
 def _next_load_id(own: Books) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from tidemark import storage
 from tidemark.feeds import Feed
@@ -22,7 +23,7 @@ Listed = list[LandedFile] | Exception | None
 def listed(root: LandingFolder, feed: Feed, own: Books) -> Listed:
     """The feed's files, or the error that prevents it: the other tables land."""
     try:
-        found = files.listed(root, feed, ledger.Versions(own, feed))
+        found = files.listed(root, feed, cache(lambda: ledger.versions(own, feed)))
         return found or ([] if root.has(feed.path) else None)
     except Exception as error:
         return error
@@ -46,7 +47,7 @@ def new_bytes(own: Books | None) -> int:
         known = {(row["file"], row["size"]) for row in books.rows(large)}
     root = storage.landing_folder()
     try:
-        found = [(file.path.lstrip("/"), file.size) for file in root.walk("", {})]
+        found = [(file.path.lstrip("/"), file.size) for file in root.walk("", dict)]
     except OSError:
         return 0
     return sum(size for path, size in found if size >= _COUNTS_FROM and (path, size) not in known)

@@ -48,17 +48,26 @@ for _name, _read in list(fastavro.read.LOGICAL_READERS.items()):
 
 def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]:
     """The records of an Avro file. `_position` counts from 1."""
+    schema, found = documents_of(file)
+    fields = fields_of(schema)
+    if feed.format == "debezium":
+        meanings = {name: meaning(of) for name, of in fields.items()}
+        return debezium.records(found, name, feed, meanings)
+    types = {name: spark_type(of) for name, of in fields.items()}
+    return documents.records(found, feed, types)
+
+
+def documents_of(file: IO[bytes]) -> tuple[Any, Iterator[Any]]:
+    """The file's schema and its records.
+
+    Raises UnreadableFileError if the file is damaged, possibly while the records are read.
+    """
     if file.read(len(MAGIC)) != MAGIC:
         raise UnreadableFileError("not an Avro file")
     file.seek(0)
     with _damage_told():
         found = fastavro.reader(file, handle_unicode_errors="tidemark")
-    fields = fields_of(found.writer_schema)
-    if feed.format == "debezium":
-        meanings = {name: meaning(of) for name, of in fields.items()}
-        return debezium.records(_documents(found), name, feed, meanings)
-    types = {name: spark_type(of) for name, of in fields.items()}
-    return documents.records(_documents(found), feed, types)
+    return found.writer_schema, _documents(found)
 
 
 def _documents(found: Iterable[Any]) -> Iterator[Any]:

@@ -227,14 +227,19 @@ def no_change(document: Mapping[str, Any], field_prefix: str) -> str | None:
 def _event(document: Mapping[str, Any], feed: Feed) -> _Event:
     if "op" in document and isinstance(document.get("source"), Mapping):
         return _enveloped(document)
-    prefix = feed.field_prefix
-    about = {name[len(prefix) :]: v for name, v in document.items() if name.startswith(prefix)}
-    row = {name: value for name, value in document.items() if not name.startswith(prefix)}
-    if not about and not feed.upserts_only:
+    event = flattened(document, feed.field_prefix)
+    if not event.source and not feed.upserts_only:
         raise WrongValueError(
-            f"not a Debezium event: no envelope and no field that starts with {prefix} "
+            f"not a Debezium event: no envelope and no field that starts with {feed.field_prefix} "
             "(check field_prefix, upserts_only)"
         )
+    return event
+
+
+def flattened(document: Mapping[str, Any], prefix: str) -> _Event:
+    """The event in a row to which ExtractNewRecordState has added fields with this prefix."""
+    about = {name[len(prefix) :]: v for name, v in document.items() if name.startswith(prefix)}
+    row = {name: value for name, value in document.items() if not name.startswith(prefix)}
     source = {name.removeprefix("source_"): value for name, value in about.items()}
     of_source = {n.removeprefix("source_"): v for n, v in about.items() if n.startswith("source_")}
     op = text_of(about.get("op")) or "u"

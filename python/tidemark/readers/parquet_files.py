@@ -119,8 +119,8 @@ def _require_names_once(names: Sequence[str]) -> None:
         raise UnreadableFileError(f"the file repeats a column: {', '.join(repeated)}")
 
 
-def tables_of(file: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.Table], int]:
-    """The file's schema, its rows in batches, and the number of rows.
+def tables_of(file: IO[bytes], **options: Any) -> tuple[pa.Schema, Iterator[pa.Table], int]:
+    """The file's schema, its rows in batches, and the number of rows. `options` are Arrow's.
 
     Raises UnreadableFileError if the file is incomplete, possibly while the rows are read.
     """
@@ -130,7 +130,7 @@ def tables_of(file: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.Table], int]:
     with _damage_told():
         # By default Arrow reads the old type INT96 as nanoseconds, which end in the year 2262.
         found = pa.parquet.ParquetFile(
-            file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=True
+            file, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=True, **options
         )
         return schema_of(found), _tables(found), found.metadata.num_rows
 

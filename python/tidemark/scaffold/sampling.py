@@ -11,17 +11,16 @@ import itertools
 import re
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import IO, Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
 from tidemark.feeds import Feed
 from tidemark.readers import avro_files, documents, json_files, parquet_files, type_of_file
@@ -72,8 +71,8 @@ class Column:
 class Sample:
     """The start of one file, as columns or as documents.
 
-    `rows` has the records of JSON, Avro and nested Parquet files, `schema` the schema of Avro and
-    Parquet files, `text` the text of text files.
+    `rows` has the records of JSON, Avro and Parquet files, `schema` the schema of an Avro file,
+    `text` the text of text files.
     """
 
     path: Path
@@ -85,23 +84,31 @@ class Sample:
     encoding: str = "utf-8"
 
 
-def read(path: Path) -> Sample:
+# Opens a file for reading bytes.
+Open = Callable[[Path], Any]
+on_disk: Open = partial(Path.open, mode="rb")
+
+
+def read(path: Path, opened: Open = on_disk) -> Sample:
     """Read the start of a file. Its type comes from its name, or else from its first bytes.
 
     `csv_columns` splits the text of a CSV file. Raises UnreadableSampleError.
     """
     try:
-        with _opened(path) as file:
+        with _unpacked(path, opened) as file:
             start = file.read(4)
             file.seek(0)
             kind = type_of_file(path.name) or _sniffed(start)
             if not start:
                 raise UnreadableSampleError("the file is empty (0 bytes)")
             if kind == "parquet":
-                return _parquet(path, file, start)
+                return _parquet(path, file)
             if kind == "avro":
-                return _avro(path, file, start)
+                return _avro(path, file)
             sample = _text(path, kind, file)
+    except UnreadableFileError as error:
+        more = f": {error.value}" if error.value else ""
+        raise UnreadableSampleError(f"{error}{more}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableSampleError(f"not readable: {error}") from error
     if kind != "csv":
@@ -111,15 +118,17 @@ def read(path: Path) -> Sample:
     return sample
 
 
-def _opened(path: Path) -> Any:
-    with path.open("rb") as file:
+@contextmanager
+def _unpacked(path: Path, opened: Open) -> Iterator[Any]:
+    with opened(path) as file:
         is_gzip = file.read(2) == _GZIP
-    if not is_gzip:
-        return path.open("rb")
-    if type_of_file(path.name) == "parquet":
-        with gzip.open(path) as file:
-            return io.BytesIO(file.read(_GZIP_PARQUET_BYTES))
-    return gzip.open(path)
+        file.seek(0)
+        if not is_gzip:
+            yield file
+            return
+        with gzip.open(file) as plain:
+            is_parquet = type_of_file(path.name) == "parquet"
+            yield io.BytesIO(plain.read(_GZIP_PARQUET_BYTES)) if is_parquet else plain
 
 
 def _sniffed(start: bytes) -> str:
@@ -135,27 +144,12 @@ def _sniffed(start: bytes) -> str:
 # --- typed files ----------------------------------------------------------------------------------
 
 
-def _parquet(path: Path, file: IO[bytes], start: bytes) -> Sample:
-    if start != parquet_files.MAGIC:
-        raise UnreadableSampleError("not a Parquet file")
-    try:
-        found = pa.parquet.ParquetFile(
-            file, pre_buffer=False, buffer_size=1 << 16, arrow_extensions_enabled=True
-        )
-        batches = found.iter_batches(batch_size=ROWS, use_threads=False)
-        table = pa.Table.from_batches(itertools.islice(batches, 1), found.schema_arrow)
-        told = parquet_files.schema_of(found)
-    except (pa.ArrowException, OSError) as error:
-        raise UnreadableSampleError(f"the Parquet file is damaged: {error}") from error
-    sample = Sample(path, "parquet", schema=table.schema)
-    if any(pa.types.is_struct(kind) for kind in table.schema.types):
-        try:
-            sample.rows = table.to_pylist()
-        except (ValueError, OverflowError):
-            # A time that Python cannot represent, or bytes that are not text.
-            sample.rows = list(parquet_files.documents_of([table], told))
-    sample.columns = dict(_arrow_columns("", told, table.columns))
-    return sample
+def _parquet(path: Path, file: IO[bytes]) -> Sample:
+    # Without these options, Arrow would read the columns of the first row group whole.
+    schema, tables, _ = parquet_files.tables_of(file, pre_buffer=False, buffer_size=1 << 16)
+    table = next(tables, schema.empty_table()).slice(0, ROWS)
+    rows = list(parquet_files.documents_of([table], schema))
+    return Sample(path, "parquet", dict(_arrow_columns("", schema, table.columns)), rows)
 
 
 def _arrow_columns(
@@ -179,22 +173,15 @@ def _python(column: Any) -> list[Any]:
         return [value if value.is_valid else None for chunk in column.chunks for value in chunk]
 
 
-def _avro(path: Path, file: IO[bytes], start: bytes) -> Sample:
-    if start != avro_files.MAGIC:
-        raise UnreadableSampleError("not an Avro file")
-    try:
-        found = fastavro.reader(file)
-        rows = list(itertools.islice(found, ROWS))
-    except (ValueError, EOFError, LookupError, TypeError, OSError, OverflowError) as error:
-        raise UnreadableSampleError(f"the Avro file is damaged: {error!r}") from error
-    sample = Sample(path, "avro", rows=rows, schema=found.writer_schema)
-    types = dict(_avro_types("", found.writer_schema))
+def _avro(path: Path, file: IO[bytes]) -> Sample:
+    schema, found = avro_files.documents_of(file)
+    rows = list(itertools.islice(found, ROWS))
     flat = document_columns(rows)
-    sample.columns = {
+    columns = {
         name: Column(flat[name].values if name in flat else [None] * len(rows), kind)
-        for name, kind in types.items()
+        for name, kind in _avro_types("", schema)
     }
-    return sample
+    return Sample(path, "avro", columns, rows, schema)
 
 
 def _avro_types(prefix: str, schema: Any) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tidemark import paths
 from tidemark.errors import SetupError
@@ -73,7 +73,7 @@ def url() -> str:
     return f"sc://localhost:{server.ports.connect}/;token={token};use_ssl=false"
 
 
-def up(*, say: Callable[[str], None] = print, more: Sequence[str] = ()) -> Server:
+def up(more: Sequence[str] = ()) -> Server:
     """Start the warm Spark and wait until it responds. Returns the one that already runs.
 
     `more` has additional Spark settings, as key=value. Raises LakeBusyError if another process has
@@ -83,7 +83,7 @@ def up(*, say: Callable[[str], None] = print, more: Sequence[str] = ()) -> Serve
 
     there = running()
     if there:
-        say(f"Spark is already up. {_told(there)}")
+        print(f"Spark is already up. {_told(there)}")
         return there
     server.require_connect()
     jars.require_java()
@@ -121,20 +121,20 @@ def up(*, say: Callable[[str], None] = print, more: Sequence[str] = ()) -> Serve
     except BaseException:
         processes.end({"spark": process})
         raise
-    say(f"Spark is up. {_told(started)}")
+    print(f"Spark is up. {_told(started)}")
     return started
 
 
-def down(*, say: Callable[[str], None] = print) -> None:
+def down() -> None:
     """Stop the warm Spark, after the command that uses it has ended."""
     if running() is None:
-        say("Spark is not up for this lake.")
+        print("Spark is not up for this lake.")
         return
     hold()
     server = running()
     if server:
         processes.end(server.processes)
-    say("Stopped.")
+    print("Stopped.")
 
 
 def _told(server: Server) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 
 from tidemark.errors import ConfigError
 from tidemark.feeds import feed_from_source
-from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
+from tidemark.ingest.file_names import DMS_TRANSACTIONS, is_change, is_load
 from tidemark.readers import type_of_file
+from tidemark.scaffold import sampling
 from tidemark.scaffold.discover import debezium, dms, extracts, folders
 from tidemark.scaffold.discover.table import NoTableError, Table, check_texts, picked, samples
 
@@ -86,31 +87,34 @@ def table_of(
     wanted: str | None = None,
     delimiter: str | None = None,
     known: dms.Dialect | None = None,
+    opened: sampling.Open = sampling.on_disk,
 ) -> Table:
     """Infer the table of these files, with the format `wanted` and `delimiter` if given.
 
-    `known` has what is known of files of AWS DMS. Raises NoTableError if the files are no table.
+    `known` has what is known of files of AWS DMS, and `opened` opens these. Raises NoTableError if
+    the files are no table.
     """
     path = PurePosixPath(folder)
     table = Table(folder, len(files), folder=path.name, origin=path.parent.parts)
-    names = {file: PurePosixPath(file).name for file in files}
-    loads = [file for file in files if DMS_LOAD.match(names[file])]
-    changes = [file for file in files if DMS_CHANGES.match(names[file])]
+    names = [PurePosixPath(file).name for file in files]
+    loads = list(filter(is_load, files))
+    changes = list(filter(is_change, files))
     if wanted == "dms" or (wanted is None and (loads or changes)):
         foreign = len(files) - len(loads) - len(changes)
         if not loads and not changes:
             loads = list(files)
         if foreign:
             table.hints.append(f"{foreign} of its files have names that AWS DMS does not write")
-        dms.fill(table, samples(root, loads), samples(root, changes), delimiter, known)
+        of_loads, of_changes = (samples(root, kind, opened) for kind in (loads, changes))
+        dms.fill(table, of_loads, of_changes, delimiter, known)
     else:
         typed = [file for file in files if type_of_file(file)]
         found = samples(root, typed or files)
         events = debezium.Events.of(found)
-        is_sink = all(debezium.SINK.fullmatch(name) for name in names.values())
+        is_sink = all(debezium.SINK.fullmatch(name) for name in names)
         if wanted == "debezium" or (wanted is None and (events.are_many or is_sink)):
             key = debezium.message_key(root, picked(files))
-            debezium.fill(table, events, list(names.values()), key)
+            debezium.fill(table, events, names, key)
         elif not typed:
             raise NoTableError("no file name ends with .csv, .json, .jsonl, .parquet or .avro")
         else:

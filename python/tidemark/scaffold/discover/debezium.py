@@ -2,13 +2,13 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tidemark.readers import avro_files
-from tidemark.readers.debezium import fields_of, no_change, position_of
+from tidemark.readers.debezium import fields_of, flattened, no_change, position_of
 from tidemark.readers.documents import text_of
 from tidemark.scaffold import sampling
 from tidemark.scaffold.discover.table import NoTableError, Table, find_key, set_columns
@@ -70,7 +70,7 @@ class Events:
         """The events in the samples of one table's files."""
         events = cls()
         for sample in samples:
-            for document in _documents(sample):
+            for document in sample.rows:
                 events._add(document)
             if events.rows and sample.type == "avro":
                 events._add_types(avro_files.fields_of(sample.schema), _avro_type)
@@ -107,14 +107,10 @@ class Events:
             self.plain.append(document)
             return
         self.prefix, self.is_flat = prefix, True
-        about = {n[len(prefix) :]: v for n, v in document.items() if n.startswith(prefix)}
-        row = {name: value for name, value in document.items() if not name.startswith(prefix)}
-        table = about.get("table") or about.get("source_table")
-        if table:
+        event = flattened(document, prefix)
+        if table := event.source.get("table"):
             self.tables.add(str(text_of(table)))
-        is_delete = str(text_of(about.get("deleted"))).lower() == "true"
-        op = "d" if is_delete else text_of(about.get("op")) or "u"
-        self.rows.append((op, row, {n.removeprefix("source_"): v for n, v in about.items()}))
+        self.rows.append((event.op or "", event.row, event.source))
 
     def _add_types(self, fields: Mapping[str, Any], type_of: Callable[[Any], str]) -> None:
         self.has_schema = True
@@ -159,15 +155,6 @@ class Events:
 def _without_zone(value: Any) -> Any:
     """A date of Debezium's time.precision.mode=isostring has a zone: 2024-01-31Z."""
     return value[:-1] if isinstance(value, str) and _ISO_DATE.fullmatch(value) else value
-
-
-def _documents(sample: Sample) -> Iterator[Any]:
-    if sample.rows:
-        yield from sample.rows
-    elif sample.type == "parquet":
-        names = list(sample.columns)
-        columns = [column.values for column in sample.columns.values()]
-        yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
 def _prefix_of(document: Mapping[str, Any]) -> str | None:

@@ -3,9 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tidemark.ingest.files import time_in
 from tidemark.scaffold import sampling
 from tidemark.scaffold.discover.folders import PART
 from tidemark.scaffold.discover.table import (
@@ -26,8 +28,6 @@ _TIMES = (
     *("%Y%m%d_%H%M%S", "%Y%m%dT%H%M%S", "%Y%m%d%H%M%S", "%Y-%m-%d", "%Y_%m_%d", "%Y%m%d"),
     *("year=%Y/month=%m/day=%d", "%Y/%m/%d/%H", "%Y/%m/%d"),
 )
-_DIGITS = {"Y": r"(19|20)\d\d", "m": r"(0[1-9]|1[0-2])", "d": r"(0[1-9]|[12]\d|3[01])"}
-_DIGITS |= {"H": r"([01]\d|2[0-3])", "M": r"[0-5]\d", "S": r"[0-5]\d"}
 _PART_NAME = re.compile(r"part[-_]?\d", re.IGNORECASE)
 _MARKER = "_SUCCESS"
 _STATUS = re.compile(r"(^|_)(op|operation|status|action|mode|type|flag)$|^(cdc|change|rec|row)_")
@@ -98,7 +98,7 @@ def _extract_columns(sample: Sample, delimiter: str) -> dict[str | int | None, C
 def _set_times(table: Table, root: Path, files: Sequence[str]) -> None:
     """Set `time_in_name`, if all paths have a time, and `extract_is`."""
     inner = [PurePosixPath(file.removeprefix(f"{table.path}/")) for file in files]
-    form = next((form for form in _TIMES if all(_times(form, str(path)) for path in inner)), None)
+    form = next((form for form in _TIMES if all(_time(form, path) for path in inner)), None)
     if form is None:
         parts = [path for path in inner if _is_a_part(path)]
         if len(files) > 1 and parts:
@@ -109,9 +109,9 @@ def _set_times(table: Table, root: Path, files: Sequence[str]) -> None:
             )
         return
     table.settings["time_in_name"] = form
-    by_time = Counter(_times(form, str(path))[-1] for path in inner)
+    by_time = Counter(_time(form, path) for path in inner)
     several = max(by_time.values()) > 1
-    if all(_times(form, str(path.parent)) for path in inner):
+    if all(_time(form, path.parent) for path in inner):
         if several or any(_PART_NAME.match(path.name) for path in inner):
             table.settings["extract_is"] = "folder"
             if any(((root / file).parent / _MARKER).exists() for file in files):
@@ -120,13 +120,10 @@ def _set_times(table: Table, root: Path, files: Sequence[str]) -> None:
         table.todos.append("several of its files have the same time in their names")
 
 
-def _times(form: str, path: str) -> list[str]:
-    """The parts of a path that match a time format such as `%Y-%m-%d`."""
-    pieces = re.split(r"%(.)", form)
-    pattern = "".join(
-        _DIGITS[piece] if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)
-    )
-    return [found[0] for found in re.finditer(f"(?<![0-9]){pattern}(?![0-9])", path)]
+def _time(form: str, path: PurePosixPath) -> datetime | None:
+    """The time in a path, as landing reads it. A number of another year is hardly a time."""
+    found = time_in(str(path), form)
+    return found if found and 1900 <= found.year < 2100 else None
 
 
 def _is_a_part(path: PurePosixPath) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from tidemark import storage
 from tidemark.errors import ConfigError
-from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, SIDE
+from tidemark.ingest.file_names import SIDE, is_change, is_load
 
 # Folders within a table's folder: dates and numbers, year=2026, p1, fullload, cdc.
 PART = re.compile(
@@ -76,9 +76,8 @@ def _joined(found: dict[str, list[str]]) -> Left:
         outer = next((str(up) for up in PurePosixPath(inner).parents if str(up) in found), None)
         if outer is None:
             continue
-        if all(is_dms(file) for file in found[outer]) and all(
-            is_dms(file, changes=False) for file in found[inner]
-        ):
+        are_dms = all(is_load(file) or is_change(file) for file in found[outer])
+        if are_dms and all(map(is_load, found[inner])):
             found[outer] = sorted([*found[outer], *found.pop(inner)])
         else:
             left[outer] = (
@@ -88,12 +87,6 @@ def _joined(found: dict[str, list[str]]) -> Left:
     for outer in left:
         del found[outer]
     return left
-
-
-def is_dms(file: str, *, changes: bool = True) -> bool:
-    """Whether AWS DMS gives such names to load files or, with `changes`, to change files."""
-    name = PurePosixPath(file).name
-    return bool(DMS_LOAD.match(name) or (changes and DMS_CHANGES.match(name)))
 
 
 def _days_in_front(found: dict[str, list[str]]) -> Left:

@@ -11,7 +11,7 @@ from tidemark.readers.records import declared_names, safe_name
 from tidemark.scaffold import sampling
 from tidemark.scaffold.sampling import Column, Sample, UnreadableSampleError
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME_LIKE = re.compile(r"[^\W\d][\w $#.()/%-]*")
 _IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman"}
 
@@ -62,12 +62,14 @@ def picked(files: Sequence[str]) -> list[str]:
     return [files[at] for at in sorted(places)]
 
 
-def samples(root: Path, files: Sequence[str]) -> list[Sample]:
+def samples(
+    root: Path, files: Sequence[str], opened: sampling.Open = sampling.on_disk
+) -> list[Sample]:
     """The start of the first, the middle and the last file, as far as they are readable."""
     found, reasons = [], []
     for file in picked(files):
         try:
-            found.append(sampling.read(root / file))
+            found.append(sampling.read(root / file, opened))
         except UnreadableSampleError as error:
             reasons.append(f"{file}: {error}")
     if files and not found:
@@ -89,9 +91,9 @@ def set_columns(table: Table, found: Mapping[str, Sequence[Column]]) -> dict[str
     names = [name for name in found if name]
     wanted: dict[str, str] = {}
     for name in names:
-        plain = name if _NAME.fullmatch(name) else safe_name(name).lstrip("_")
+        plain = name if NAME.fullmatch(name) else safe_name(name).lstrip("_")
         taken = {other.lower() for other in (*wanted.values(), *RESERVED)}
-        if _NAME.fullmatch(plain) and plain.lower() not in taken:
+        if NAME.fullmatch(plain) and plain.lower() not in taken:
             wanted[name] = plain
     # Landing must match each column to its declared name.
     at_place = declared_names(dict(enumerate(names)), list(wanted.values()))

@@ -1,8 +1,7 @@
 """The tables that an AWS DMS task writes, from its settings and samples of its files."""
 
 import re
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -11,23 +10,18 @@ from pyarrow import fs
 
 from tidemark import s3
 from tidemark.errors import ConfigError
-from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, SIDE
+from tidemark.ingest.file_names import SIDE, is_change
 from tidemark.readers.records import safe_name
-from tidemark.scaffold import discover
+from tidemark.scaffold import discover, sampling
 from tidemark.scaffold.discover import NoTableError, Survey, Table, dms_hints
 from tidemark.scaffold.discover.dms_task import Task
-from tidemark.scaffold.discover.folders import is_dms
-from tidemark.scaffold.discover.table import check_texts
-from tidemark.scaffold.sampling import TEXT_BYTES
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-# How much of a text file is copied. Compressed texts need less.
-_COPIED_BYTES = 4 * TEXT_BYTES
+from tidemark.scaffold.discover.table import NAME, check_texts
 
 
 class _Landing(Protocol):
     """Read access to the landing folder."""
 
+    root: Path
     # The path from the landing folder to the folders of schemas.
     below: str
 
@@ -37,8 +31,8 @@ class _Landing(Protocol):
     def files(self, folder: str) -> list[str]:
         """The data files below a folder."""
 
-    def samples(self, files: Sequence[str]) -> Any:
-        """A context manager that provides a local folder with some of these files."""
+    def open(self, file: Path) -> Any:
+        """Open a file below `root`."""
 
 
 def landing_of(task: Task, place: str) -> _Landing:
@@ -134,14 +128,10 @@ def _table(task: Task, landing: _Landing, schema: str, table: str, path: str) ->
     found = Table(path, 0, "dms", folder=place.name, origin=place.parent.parts)
     if files:
         dialect = task.dialect(schema, table)
-        with landing.samples(files) as (root, some):
-            found = discover.table_of(root, path, some, wanted="dms", known=dialect)
-        found.files = len(files)
-        found.hints = [hint for hint in found.hints if "have names that" not in hint]
-        foreign = sum(not is_dms(file) for file in files)
-        if foreign:
-            found.hints.insert(0, f"{foreign} of its files have names that AWS DMS does not write")
-    _set_feed(task, landing, schema, table, found, has_changes=any(map(_is_change, files)))
+        found = discover.table_of(
+            landing.root, path, files, wanted="dms", known=dialect, opened=landing.open
+        )
+    _set_feed(task, landing, schema, table, found, has_changes=any(map(is_change, files)))
     if not files:
         _set_columns_without_files(task, schema, table, found)
         found.todos += task.doubts(schema, table)
@@ -187,7 +177,7 @@ def _set_columns_without_files(task: Task, schema: str, table: str, found: Table
     known = {task.column(schema, table, name): "string" for name in task.key(schema, table)}
     known |= task.added(schema, table)
     if task.has_names:
-        found.columns = {name: kind for name, kind in known.items() if _NAME.fullmatch(name)}
+        found.columns = {name: kind for name, kind in known.items() if NAME.fullmatch(name)}
         order = ""
     else:
         order = ", in their order"
@@ -232,10 +222,6 @@ def _declared(name: str, found: Table) -> str | None:
     return None
 
 
-def _is_change(file: str) -> bool:
-    return bool(DMS_CHANGES.match(PurePosixPath(file).name))
-
-
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -253,22 +239,20 @@ class _Local:
     def files(self, folder: str) -> list[str]:
         return discover.files_of(self.root, folder) if (self.root / folder).is_dir() else []
 
-    @contextmanager
-    def samples(self, files: Sequence[str]) -> Iterator[tuple[Path, Sequence[str]]]:
-        yield self.root, files
+    open = staticmethod(sampling.on_disk)
 
 
 class _OnS3:
     def __init__(self, top: str, below: str) -> None:
-        self.top, self.below = top, below
+        self.root, self.below = Path(top), below
         self._client = s3.client()
 
     def folders(self) -> list[tuple[str, str]]:
-        top = f"{self.top}/{self.below}".rstrip("/")
-        schemas = [each for each in self._listed(top) if each.type == fs.FileType.Directory]
+        schemas = self._listed(str(self.root / self.below))
         return [
             (schema.base_name, table.base_name)
             for schema in schemas
+            if schema.type == fs.FileType.Directory
             for table in self._listed(schema.path)
             if table.type == fs.FileType.Directory
             and not _is_aside(schema.base_name, table.base_name)
@@ -276,39 +260,17 @@ class _OnS3:
 
     def files(self, folder: str) -> list[str]:
         found = (
-            each.path.removeprefix(f"{self.top}/")
-            for each in self._listed(f"{self.top}/{folder}", recursive=True)
+            each.path.removeprefix(f"{self.root}/")
+            for each in self._listed(f"{self.root}/{folder}", recursive=True)
             if each.type == fs.FileType.File
         )
         return sorted(
             file for file in found if not _is_aside(*PurePosixPath(file[len(folder) :]).parts)
         )
 
-    @contextmanager
-    def samples(self, files: Sequence[str]) -> Iterator[tuple[Path, Sequence[str]]]:
-        """Copy the start of the first, middle and last file of each kind."""
-        loads = [file for file in files if DMS_LOAD.match(PurePosixPath(file).name)]
-        changes = [file for file in files if _is_change(file)]
-        some = [
-            kind[at]
-            for kind in (loads, changes)
-            if kind
-            for at in sorted({0, len(kind) // 2, len(kind) - 1})
-        ]
-        with tempfile.TemporaryDirectory(prefix="tidemark-samples-") as folder:
-            for file in some:
-                self._copy(file, Path(folder, file))
-            yield Path(folder), some
-
-    def _copy(self, file: str, to: Path) -> None:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            _reaching(f"{self.top}/{file}"),
-            self._client.open_input_file(f"{self.top}/{file}") as source,
-        ):
-            # Parquet has its schema at the end.
-            is_text = ".parquet" not in to.name.lower()
-            to.write_bytes(source.read(_COPIED_BYTES) if is_text else source.read())
+    def open(self, file: Path) -> Any:
+        with _reaching(str(file)):
+            return self._client.open_input_file(str(file))
 
     def _listed(self, place: str, *, recursive: bool = False) -> Iterable[fs.FileInfo]:
         with _reaching(place):

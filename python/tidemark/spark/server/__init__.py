@@ -10,7 +10,7 @@ import base64
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,9 +26,7 @@ DEFAULT_USER = "tidemark"
 _ROUNDS = 100_000  # the same as in PasswordFile.java
 
 
-def start(
-    ports: Ports, master: str = "", *, say: Callable[[str], None] = print, more: Sequence[str] = ()
-) -> Server:
+def start(ports: Ports, master: str = "", *, more: Sequence[str] = ()) -> Server:
     """Start both processes and wait until they respond. Returns a server that already runs.
 
     `master` is Spark's master (default: from spark-defaults.conf). `more` has additional Spark
@@ -40,10 +38,10 @@ def start(
     if there and there.is_warm and not there.dead:
         raise SetupError("Spark is up for this lake. First stop it: tidemark down")
     if there and not there.dead:
-        say(f"The server is already running. {_addresses(there.ports)}")
+        print(f"The server is already running. {_addresses(there.ports)}")
         return there
     if there:
-        stop(say=say)
+        stop()
     require_connect()
     password = os.environ.get(processes.PASSWORD_VARIABLE)
     if not password:
@@ -63,7 +61,7 @@ def start(
     folder = processes.folder()
     folder.mkdir(parents=True, exist_ok=True)
     _write_password(folder / "password", password)
-    say("Starting the metastore and Spark (about half a minute)")
+    print("Starting the metastore and Spark (about half a minute)")
     server = Server(ports, {})
     try:
         metastore = _metastore_command(ports.metastore)
@@ -78,7 +76,7 @@ def start(
     except BaseException:
         processes.end(server.processes)
         raise
-    say(_addresses(ports))
+    print(_addresses(ports))
     return server
 
 
@@ -91,29 +89,29 @@ def require_connect() -> None:
         )
 
 
-def stop(*, say: Callable[[str], None] = print) -> None:
+def stop() -> None:
     """Stop the server."""
     server = running()
     if server is None:
-        say("No server is running on this lake.")
+        print("No server is running on this lake.")
         return
     processes.end(server.processes)
-    say("Stopped.")
+    print("Stopped.")
 
 
-def status(*, say: Callable[[str], None] = print) -> bool:
+def status() -> bool:
     """Report whether the server runs, and where. Returns whether it runs."""
     server = running()
     if server is None:
-        say("No server is running on this lake.")
+        print("No server is running on this lake.")
         return False
     if server.dead:
-        say(
+        print(
             f"The server's process {' and '.join(server.dead)} has ended. Its log is in "
             f"{processes.folder()}. To restart it: tidemark thrift start"
         )
         return False
-    say(f"The server is running. {_addresses(server.ports)}")
+    print(f"The server is running. {_addresses(server.ports)}")
     return True
 
 
