@@ -15,6 +15,7 @@ from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, SIDE
 from tidemark.readers.records import safe_name
 from tidemark.scaffold import discover
 from tidemark.scaffold.discover import NoTableError, Survey, Table, dms_hints
+from tidemark.scaffold.discover.dms import set_sequence
 from tidemark.scaffold.discover.dms_task import Task
 from tidemark.scaffold.discover.folders import is_dms
 from tidemark.scaffold.discover.table import check_texts
@@ -163,7 +164,7 @@ def _set_feed(
     """Set the feed's settings. Those of the task take precedence over samples."""
     sampled = found.settings
     found.settings = task.feed(schema, table)
-    for name in ("encoding", "sequence"):
+    for name in ("encoding", "sequence", "exclude_columns"):
         if name in sampled:
             found.settings[name] = sampled[name]
     if task.has_transactions:
@@ -199,8 +200,7 @@ def _set_columns_without_files(task: Task, schema: str, table: str, found: Table
 def _set_sequence(task: Task, schema: str, table: str, found: Table) -> None:
     column = _declared(task.sequence(schema, table) or "", found)
     if column:
-        found.columns[column] = "string"
-        found.settings["sequence"] = column
+        set_sequence(found, column)
 
 
 def _set_key(task: Task, schema: str, table: str, found: Table) -> None:
