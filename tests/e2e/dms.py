@@ -115,6 +115,8 @@ class Capture:
     written: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     # What else it met that makes replication hard.
     met: Counter[str] = field(default_factory=Counter)
+    # How far the clock that names files is ahead.
+    clock: timedelta = timedelta()
     # The rows of the table `mark` whose transactions are written.
     _marks: set[int] = field(default_factory=set)
     _state: _State = _State()
@@ -318,11 +320,11 @@ class Capture:
         return _Row(change.op, transaction.committed, sequence, _texts(new), image)
 
     def _name(self) -> str:
-        """The name of a change file: its time, later than that of all others."""
+        """The name of a change file: the time, and no two files have the same."""
         at = datetime.now(UTC)
         at -= timedelta(microseconds=at.microsecond % 1000)
         self._last_name = max(at, self._last_name + timedelta(milliseconds=1))
-        return self._last_name.strftime("%Y%m%d-%H%M%S%f")[:-3]
+        return (self._last_name + self.clock).strftime("%Y%m%d-%H%M%S%f")[:-3]
 
     # --- files ----------------------------------------------------------------------------------
 
