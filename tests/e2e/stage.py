@@ -77,40 +77,14 @@ def now() -> str:
 
 
 @dataclass
-class Stage:
-    """The source, the producer and the lake, and what they do in turn."""
+class Lake:
+    """The source and the lake, and what Tidemark does with it."""
 
     source: Postgres | MariaDB
-    engine: debezium.Engine
     project: Project
     replica: Replica
     # What a table has now.
     content: Callable[[Table], dict[Key, Row]]
-
-    def files(self, topic: str) -> list[Path]:
-        """The files of a topic that the producer has written and nobody has delivered yet."""
-        return sorted((self.engine.outbox / topic).glob("[!.]*"))
-
-    def reach(self, mark: int) -> None:
-        """Wait until everything before now has left the producer."""
-        self.source.sql(f"insert into ticketing.mark values ({mark})")
-        wanted = f'"mark_id":{mark}'
-        topics = [f"{name}.ticketing.mark" for name in self.replica.connectors]
-        self.engine.wait(
-            lambda: all(
-                any(wanted in file.read_text() for file in self.files(topic)) for topic in topics
-            ),
-            f"mark {mark}",
-        )
-
-    def deliver(self) -> None:
-        """Move what the producer has written into the landing folder."""
-        for folder in self.engine.outbox.iterdir():
-            if folder.name.endswith(".mark"):
-                continue
-            (self.project.landing / folder.name).mkdir(parents=True, exist_ok=True)
-            for file in self.files(folder.name):
-                file.rename(self.project.landing / folder.name / file.name)
 
     def tidemark(self, *arguments: str) -> str:
         """Run a command as a user does; gives what it printed."""
@@ -140,6 +114,59 @@ class Stage:
         """What the source has now."""
         return {name: self.content(table) for name, table in self.replica.tables.items()}
 
+    def drop_data_tests(self) -> None:
+        """Without them a run has a query less for each table: test_commands has them."""
+        for yml in (self.project.folder / "models").rglob("*__sources.yml"):
+            sources = yaml.safe_load(yml.read_text())
+            for table in sources["sources"][0]["tables"]:
+                table.pop("data_tests", None)
+            yml.write_text(yaml.safe_dump(sources, sort_keys=False))
+
+    def look_at_lake(self) -> None:
+        """Note the histories, and what was refused."""
+        replica = self.replica
+        for name, table in replica.relations():
+            relation = f"history.hist_{name}"
+            replica.shown_versions[name] = truth.shown_versions(self.project.spark, relation, table)
+        sources = ", ".join(f"'{source}'" for source, _ in replica.connectors.values())
+        dead = self.project.spark.sql(
+            "select table_name, file, `column`, value, reason from tidemark.dead_letter "
+            f"where source_name in ({sources})"
+        )
+        replica.dead_letters = [str(row.asDict()) for row in dead.collect()]
+
+
+@dataclass
+class Stage(Lake):
+    """A lake that Debezium fills."""
+
+    engine: debezium.Engine
+
+    def files(self, topic: str) -> list[Path]:
+        """The files of a topic that the producer has written and nobody has delivered yet."""
+        return sorted((self.engine.outbox / topic).glob("[!.]*"))
+
+    def reach(self, mark: int) -> None:
+        """Wait until everything before now has left the producer."""
+        self.source.sql(f"insert into ticketing.mark values ({mark})")
+        wanted = f'"mark_id":{mark}'
+        topics = [f"{name}.ticketing.mark" for name in self.replica.connectors]
+        self.engine.wait(
+            lambda: all(
+                any(wanted in file.read_text() for file in self.files(topic)) for topic in topics
+            ),
+            f"mark {mark}",
+        )
+
+    def deliver(self) -> None:
+        """Move what the producer has written into the landing folder."""
+        for folder in self.engine.outbox.iterdir():
+            if folder.name.endswith(".mark"):
+                continue
+            (self.project.landing / folder.name).mkdir(parents=True, exist_ok=True)
+            for file in self.files(folder.name):
+                file.rename(self.project.landing / folder.name / file.name)
+
     def declare(self, read_from: str) -> None:
         """Declare the tables as a user does, after the snapshot."""
         replica = self.replica
@@ -152,12 +179,7 @@ class Stage:
         replica.snapshot = (read_from, now())
         self.deliver()
         replica.discovered = self.tidemark("discover")
-        for yml in (self.project.folder / "models").rglob("*__sources.yml"):
-            # A query more for each table and run: test_commands has it.
-            sources = yaml.safe_load(yml.read_text())
-            for table in sources["sources"][0]["tables"]:
-                del table["data_tests"]
-            yml.write_text(yaml.safe_dump(sources, sort_keys=False))
+        self.drop_data_tests()
         self.tidemark("add", *(source for source, _ in replica.connectors.values()))
 
     def crash(self, topic: str) -> None:
@@ -183,15 +205,7 @@ class Stage:
         `place`: the fields of an event's source that say where in the log it was.
         """
         replica = self.replica
-        for name, table in replica.relations():
-            relation = f"history.hist_{name}"
-            replica.shown_versions[name] = truth.shown_versions(self.project.spark, relation, table)
-        sources = ", ".join(f"'{source}'" for source, _ in replica.connectors.values())
-        dead = self.project.spark.sql(
-            "select table_name, file, `column`, value, reason from tidemark.dead_letter "
-            f"where source_name in ({sources})"
-        )
-        replica.dead_letters = [str(row.asDict()) for row in dead.collect()]
+        self.look_at_lake()
         seen: Counter[str] = Counter()
         for event in self._events(connector):
             replica.operations[event["op"] if event else "tombstone"] += 1

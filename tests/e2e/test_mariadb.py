@@ -62,7 +62,7 @@ def replica(
 def _run(source: MariaDB, engine: debezium.Engine, project: Project) -> Replica:
     started = time.monotonic()
     replica = Replica(CONNECTORS)
-    stage = Stage(source, engine, project, replica, lambda table: truth.content(source, table))
+    stage = Stage(source, project, replica, lambda table: truth.content(source, table), engine)
     source.sql(SCHEMA.read_text())
     truth.watch(source)
     source.sql(ROWS.read_text())

@@ -79,7 +79,7 @@ def _run(
 ) -> Replica:
     started = time.monotonic()
     replica = Replica(CONNECTORS)
-    stage = Stage(source, engine, project, replica, lambda table: truth.content(source, table))
+    stage = Stage(source, project, replica, lambda table: truth.content(source, table), engine)
     source.sql(SCHEMA.read_text())
     replica.tables = truth.tables(source)
     start = truth.last_change(source)

@@ -19,7 +19,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ class Table:
         return frozenset(
             (name, _FORMS.get(self.types[name], str)(text))
             for name, text in texts.items()
-            if text is not None
+            if text is not None and name in self.types
         )
 
 
@@ -66,6 +66,29 @@ def _json(text: str) -> str:
     return json.dumps(json.loads(text))
 
 
+def _list(text: str) -> str:
+    """A list in JSON, or in PostgreSQL's form: {1,NULL,"a b"}."""
+    if text.startswith("["):
+        return json.dumps([each if each is None else str(each) for each in json.loads(text)])
+    found = re.findall(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)', text, re.DOTALL)
+    return json.dumps(
+        [
+            None if plain == "NULL" else plain or re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+            for quoted, plain in found
+        ]
+    )
+
+
+def _six_decimals(text: str) -> str:
+    # As PostgreSQL rounds; + 0 makes -0 to 0.
+    return f"{(Decimal(text).quantize(Decimal('1e-6'), ROUND_HALF_UP) + 0).normalize():f}"
+
+
+def _milliseconds(text: str) -> str:
+    seconds, _, fraction = text.partition(".")
+    return f"{seconds}.{fraction[:3].ljust(3, '0')}"
+
+
 _FORMS: dict[str, Callable[[str], str]] = {
     "real": lambda text: str(float(text)),
     "double precision": lambda text: str(float(text)),
@@ -76,6 +99,11 @@ _FORMS: dict[str, Callable[[str], str]] = {
     "interval": _seconds,
     "time without time zone": lambda text: text if "." in text else f"{text}.000000",
     "ARRAY": _json,
+    # As AWS DMS writes them: see dms.py.
+    "rounded": _six_decimals,
+    "clock": _milliseconds,
+    "list": _list,
+    "float4": lambda text: str(struct.unpack("f", struct.pack("f", float(text)))[0]),
 }
 
 

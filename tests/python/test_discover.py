@@ -269,7 +269,7 @@ def _int(name: str) -> pa.Field:
         (
             "id,seq\n1,\n",
             "Op,id,seq\nU,1,20210915031230320000000000000000041\n",
-            {"header": "all", "sequence": "seq"},
+            {"header": "all", "sequence": "seq", "exclude_columns": "seq"},
             ["id", "seq"],
         ),
     ],
@@ -869,5 +869,5 @@ def test_columns_that_are_given_name_those_of_files_without_a_header(landing: La
     landing.land("s/v/20240102-100000000.csv", f"I,{sequence},caf\xe9\n".encode("latin-1"))
     given = {"key": "name", "columns": "seq string, name string"}
     new = add.sampled(landing.root, "s", "v", given)
-    assert new.feed["sequence"] == "seq"
+    assert (new.feed["sequence"], new.feed["exclude_columns"]) == ("seq", "seq")
     assert "its text is not UTF-8: set its encoding, such as encoding: latin-1" in new.hints

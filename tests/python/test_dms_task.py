@@ -373,6 +373,7 @@ def test_a_task_and_samples_of_its_files_declare_its_tables_wholly(
         "path": "cdc/shop/orders",
         "key": ["order_no", "line"],
         "sequence": "seq",
+        "exclude_columns": "seq",
         "enabled": True,
         "columns": {"order_no": "bigint", "line": "bigint", "price": "double", "seq": "string"},
     }
@@ -381,6 +382,7 @@ def test_a_task_and_samples_of_its_files_declare_its_tables_wholly(
         "path": "cdc/shop/empty",
         "key": [],
         "sequence": "seq",
+        "exclude_columns": "seq",
         "enabled": False,
         "columns": {"seq": "string"},
     }
@@ -549,6 +551,7 @@ def test_what_only_the_task_can_say_of_a_column(place: Place) -> None:
     found = place.tables("s")["t"]
     assert found["columns"] == {"id": "bigint", "size": "bigint", "seq": "string"}
     assert (found["sequence"], found["unavailable_value"]) == ("seq", "~")
+    assert found["exclude_columns"] == "seq"
 
 
 def test_tables_that_cannot_be_are_left_with_the_reason(place: Place, aws: AwsServer) -> None:

@@ -294,8 +294,10 @@ def sampled(landing: Path, source: str, table: str, given: Mapping[str, str]) ->
     if columns and settings.get("sequence") in found.columns:
         in_files = found.columns if found.is_unnamed else columns
         named = dict(zip(in_files, columns, strict=True))
-        if sequence := named.get(settings.pop("sequence")):
-            settings["sequence"] = sequence
+        sequence = named.get(settings["sequence"])
+        for name in ("sequence", "exclude_columns"):
+            if settings.pop(name, None) and sequence:
+                settings[name] = sequence
     feed = {**feed, "format": found.format, **settings, **stated}
     hints = [*found.todos, *found.hints]
     return NewTable(source, table, columns or found.columns, feed, hints=hints)

@@ -170,8 +170,11 @@ def problems(table: Table, declared_in: str, shared: Mapping[str, Any]) -> list[
 
     `shared` has the settings of its source for all tables.
     """
-    # Use any column in place of a missing key, which is reported separately.
-    key = table.key or next(iter(table.columns), "")
+    feed = {**table.feed}
+    if not table.key:
+        # Use any column in place of a missing key, which is reported separately.
+        feed["key"] = next(iter(table.columns), "")
+        feed.pop("exclude_columns", None)
     if not table.columns:
         return [*(table.todos or ["list its columns with their types"]), NAME_THE_KEY]
     node = {
@@ -181,7 +184,7 @@ def problems(table: Table, declared_in: str, shared: Mapping[str, Any]) -> list[
         "original_file_path": declared_in,
         "meta": {},
         "source_meta": {"feed": dict(shared)},
-        "config": {"meta": {"feed": {**table.feed, "key": key}}},
+        "config": {"meta": {"feed": feed}},
         "columns": {name: {"data_type": data_type} for name, data_type in table.columns.items()},
     }
     found = list(table.todos)

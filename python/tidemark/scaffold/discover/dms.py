@@ -121,9 +121,7 @@ def fill(
     for name, column in declared.items():
         values = [value for frame in changed for value in frame.values(name)]
         if values and all(isinstance(v, str) and _CHANGE_SEQUENCE.fullmatch(v) for v in values):
-            # AWS DMS's own counter, $AR_H_CHANGE_SEQ.
-            table.columns[column] = "string"
-            table.settings["sequence"] = column
+            set_sequence(table, column)
     # The full load has each key once. Without a load, so should the inserts.
     loaded = [frame for frame in frames if frame.kind == "load" and frame.rows]
 
@@ -136,6 +134,15 @@ def fill(
         return [[value for each in rows for value, op in each if op not in ("U", "D")]]
 
     find_key(table, declared, values_of)
+
+
+def set_sequence(table: Table, column: str) -> None:
+    """Declare AWS DMS's own counter, $AR_H_CHANGE_SEQ, as the sequence.
+
+    Current and history leave it out: it differs in every change, also of nothing else.
+    """
+    table.columns[column] = "string"
+    table.settings |= {"sequence": column, "exclude_columns": column}
 
 
 def _guessed_frames(

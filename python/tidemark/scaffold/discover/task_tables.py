@@ -14,6 +14,7 @@ from tidemark.ingest.file_names import SIDE, is_change
 from tidemark.readers.records import safe_name
 from tidemark.scaffold import discover, sampling
 from tidemark.scaffold.discover import NoTableError, Survey, Table, dms_hints
+from tidemark.scaffold.discover.dms import set_sequence
 from tidemark.scaffold.discover.dms_task import Task
 from tidemark.scaffold.discover.table import NAME, check_texts
 
@@ -153,7 +154,7 @@ def _set_feed(
     """Set the feed's settings. Those of the task take precedence over samples."""
     sampled = found.settings
     found.settings = task.feed(schema, table)
-    for name in ("encoding", "sequence"):
+    for name in ("encoding", "sequence", "exclude_columns"):
         if name in sampled:
             found.settings[name] = sampled[name]
     if task.has_transactions:
@@ -189,8 +190,7 @@ def _set_columns_without_files(task: Task, schema: str, table: str, found: Table
 def _set_sequence(task: Task, schema: str, table: str, found: Table) -> None:
     column = _declared(task.sequence(schema, table) or "", found)
     if column:
-        found.columns[column] = "string"
-        found.settings["sequence"] = column
+        set_sequence(found, column)
 
 
 def _set_key(task: Task, schema: str, table: str, found: Table) -> None:
