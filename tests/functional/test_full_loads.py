@@ -77,6 +77,11 @@ def test_an_extract_that_deletes_much_waits_for_someone_to_confirm_it(project: P
     assert ("T", "2.csv", None) in entered(project, "shrunk.t")
     (again,) = land(project)
     assert (again.files, again.set_aside) == (0, 0)
+    for day, ids in enumerate(("1235", "125"), start=6):
+        project.land("shrunk/t/5.csv", extract(ids), modified=FIRST + day * DAY)
+        (landed,) = land(project)
+    remark = "shrunk/t/5.csv lacks 1 of the 4 keys of its earlier version, so it deletes them"
+    assert list(map(str, landed.notes)) == [remark]
 
 
 def test_an_empty_extract_deletes_all_once_it_is_confirmed(project: Project) -> None:

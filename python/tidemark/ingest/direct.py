@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 
 from tidemark import readers
 from tidemark.feeds import Feed
-from tidemark.ingest import books, erased, events, log, positions, problems, producers
+from tidemark.ingest import (
+    books,
+    erased,
+    events,
+    full_loads,
+    log,
+    positions,
+    problems,
+    producers,
+)
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Outcome
 from tidemark.ingest.load import Load
@@ -298,8 +307,9 @@ class _Found:
             gone = pc.sum(pc.invert(pc.is_in(before, keys))).as_py() or 0
             _require(gone <= feed.max_deleted_share * len(before))
             if gone:
-                told = {"extract": self.load.plan.files[0].path, "before": self._known_extract}
-                self.remarks.append(Why.DELETES_KEYS(gone=gone, keys=len(before), **told))
+                extract = self.load.plan.files[0].path
+                shrunken = full_loads.Shrunken(extract, self._known_extract, gone, len(before))
+                self.remarks.append(shrunken.reason(Why.DELETES_KEYS))
 
     def _require_rising_positions(self) -> None:
         """Raise NotPlainError if `positions.refused` has to look at the load."""

@@ -64,17 +64,19 @@ def refused_extracts(load: Load, events: DataFrame) -> tuple[dict[str, Reason], 
 
 
 @dataclass(frozen=True)
-class _Shrunken:
+class Shrunken:
     """An extract that lacks keys of the extract before it."""
 
     extract: str
     before: str
     gone: int
     keys: int
-    is_too_much: bool
+    is_too_much: bool = False
 
     def reason(self, why: Why, **arguments: object) -> Reason:
-        told = {"extract": self.extract, "before": self.before}
+        """The reason with what the extract lacks."""
+        before = "its earlier version" if self.before == self.extract else self.before
+        told = {"extract": self.extract, "before": before}
         return why(None, gone=self.gone, keys=self.keys, **told, **arguments)
 
 
@@ -136,7 +138,7 @@ def _with_repeated_keys(feed: Feed, good: DataFrame) -> dict[str, Reason]:
     }
 
 
-def _shrunken(load: Load, good: DataFrame) -> list[_Shrunken]:
+def _shrunken(load: Load, good: DataFrame) -> list[Shrunken]:
     """The extracts that delete keys, in order."""
     feed, confirmed, log = load.feed, load.plan.confirmed, load.known
     truncates = log.where("_is_delete and _op = 'T'")
@@ -179,7 +181,7 @@ def _shrunken(load: Load, good: DataFrame) -> list[_Shrunken]:
         is_confirmed = any(each == path or each.startswith(f"{path}/") for each in confirmed)
         is_too_much = not is_confirmed and row["gone"] > feed.max_deleted_share * row["keys"]
         before = extracts[row["nth"] - 1][1]
-        found.append(_Shrunken(path, before, row["gone"], row["keys"], is_too_much))
+        found.append(Shrunken(path, before, row["gone"], row["keys"], is_too_much))
     return found
 
 
