@@ -23,7 +23,6 @@ from tabulate import tabulate
 from tidemark import feeds, paths, report, retention, targets
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
-from tidemark.feeds import Feed
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 
@@ -158,7 +157,7 @@ def maintain(
     looks = _looks(chosen, wanted)
     due = [table for table in looks.values() if table and table.is_due]
     logs = [feed for feed in parsed.feeds if feed.log.replace("`", "") in chosen]
-    cuts = _cuts(own, logs) if own else []
+    cuts = retention.due(own, logs) if own else []
     old_runs = _old_runs(own, wanted) if own and not names else 0
     if own and (dry_run or not (due or old_runs or cuts)):
         if due:
@@ -176,7 +175,7 @@ def maintain(
 
     spark = session.get()
     with lease.held(spark):
-        _cut_logs(books.of(spark), parsed, logs, say)
+        retention.cut_logs(books.of(spark), parsed, logs, say)
         _maintain(spark, looks, wanted, say)
         if not names:
             _forget(spark, wanted, say)
@@ -186,30 +185,9 @@ def at_end_of_run(
     spark: "SparkSession", parsed: project.Project, wanted: Policy, say: Callable[[str], None]
 ) -> None:
     """Maintain all tables in a run, which holds the lake."""
-    _cut_logs(books.of(spark), parsed, parsed.feeds, say)
+    retention.cut_logs(books.of(spark), parsed, parsed.feeds, say)
     _maintain(spark, _looks(relations(parsed), wanted), wanted, say)
     _forget(spark, wanted, say)
-
-
-def _cuts(own: Books, logs: Iterable[Feed]) -> list[tuple[Feed, datetime]]:
-    """The logs to cut, and the time before which changes may go."""
-    now = datetime.now(UTC)
-    return [(feed, before) for feed in logs if (before := retention.due(own, feed, now))]
-
-
-def _cut_logs(
-    own: Books, parsed: project.Project, logs: Iterable[Feed], say: Callable[[str], None]
-) -> None:
-    for feed, before in _cuts(own, logs):
-        obstacle = retention.obstacle(own, parsed, feed)
-        if obstacle:
-            say(f"The log of {feed.name} was not cut: {obstacle}.")
-            continue
-        count = retention.cut(own, feed, before)
-        say(
-            f"Cut the log of {feed.name}: deleted {report.counted(count, 'change')} from before "
-            f"{before:%Y-%m-%d}."
-        )
 
 
 def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:

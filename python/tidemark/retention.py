@@ -6,13 +6,14 @@ longer tells what they follow. A history keeps its versions from before the cut.
 """
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark import feeds
+from tidemark import feeds, report
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Feed
@@ -61,8 +62,13 @@ def _above(own: Books, parsed: project.Project, name: str) -> list[Feed]:
     return [feed for feed in parsed.feeds if feed.name in names and own.newest_load(feed)]
 
 
-def due(own: Books, feed: Feed, now: datetime) -> datetime | None:
-    """The time before which the log is to be cut; None if it is not worth it yet."""
+def due(own: Books, logs: Iterable[Feed]) -> list[tuple[Feed, datetime]]:
+    """The logs that are worth a cut, and the time before which changes are to go."""
+    now = datetime.now(UTC)
+    return [(feed, before) for feed in logs if (before := _due(own, feed, now))]
+
+
+def _due(own: Books, feed: Feed, now: datetime) -> datetime | None:
     if not feed.keep_changes or not own.newest_load(feed):
         return None
     keep = feeds.span(feed.keep_changes)
@@ -84,13 +90,28 @@ def _oldest(feed: Feed) -> datetime | None:
     return found.replace(tzinfo=UTC) if found and not found.tzinfo else found
 
 
-def obstacle(own: Books, parsed: project.Project, feed: Feed) -> str:
-    """Why the log must not be cut now, '' if it may be."""
+def cut_logs(
+    own: Books, parsed: project.Project, logs: Iterable[Feed], say: Callable[[str], None]
+) -> None:
+    """Cut the logs that are due, and tell so. Raises TidemarkError if that fails."""
+    cuts = due(own, logs)
+    if not cuts:
+        return
+    waiting = parsed.due(ledger.read(own, {}).newest_loads, project.read_builds(own)[0])
+    for feed, before in cuts:
+        obstacle = _obstacle(own, parsed, feed, waiting)
+        if obstacle:
+            say(f"The log of {feed.name} was not cut: {obstacle}.")
+        else:
+            count = report.counted(cut(own, feed, before), "change")
+            say(f"Cut the log of {feed.name}: deleted {count} from before {before:%Y-%m-%d}.")
+
+
+def _obstacle(own: Books, parsed: project.Project, feed: Feed, waiting: set[str]) -> str:
+    """Why the log must not be cut now, '' if it may be. `waiting` are the nodes to build."""
     below = parsed.below(parsed.sources_of([feed.name]))
-    newest = ledger.read(own, {}).newest_loads
-    waiting = below & parsed.due(newest, project.read_builds(own)[0])
-    if waiting:
-        names = ", ".join(sorted(parsed.nodes[name].name for name in waiting))
+    if not below.isdisjoint(waiting):
+        names = ", ".join(sorted(parsed.nodes[name].name for name in below & waiting))
         return f"{names} must be built from it first: tidemark run"
     for name in sorted(below):
         relation = parsed.nodes[name].relation
@@ -102,12 +123,11 @@ def obstacle(own: Books, parsed: project.Project, feed: Feed) -> str:
     return ""
 
 
-def _settings(own: Books, relation: str) -> dict[str, Any]:
+def _settings(own: Books, relation: str) -> Mapping[str, Any]:
     """What a current or history table was derived with; see macros/drift/derived_from.sql."""
     if not own.exists(relation):
         return {}
-    told = own.properties(books.quoted(relation)).get(books.DERIVED, "{}")
-    return dict(json.loads(told.replace("¦", "")))
+    return log.from_property(own.properties(books.quoted(relation)).get(books.DERIVED, "{}"))
 
 
 def cut(own: Books, feed: Feed, before: datetime) -> int:
@@ -137,19 +157,16 @@ def retract(spark: "SparkSession", path: str, run_id: str) -> str:
     Without them, the log does not tell what was there before.
     """
     own = books.of(spark)
-    is_file = (
-        f"{{file}} = {literal(path)} or startswith({{file}}, {literal(path.rstrip('/') + '/')})"
-    )
     for feed in project.current().feeds:
         last = log.cut_of(own, feed) if own.newest_load(feed) else None
         if not last:
             continue
-        of_file = f"{books.is_of(feed)} and status = 'landed' and ({is_file.format(file='file')})"
+        of_file = f"{books.is_of(feed)} and status = 'landed' and {_is_at(path, 'file')}"
         entries = spark.table(books.LEDGER).where(of_file).groupBy("load_id", "file")
         landed = entries.agg({"rows": "max"}).toDF("load_id", "file", "rows")
         time = "_file_at" if feed.is_full_extract else "_changed_at"
         newer = spark.table(feed.log).where(
-            f"({is_file.format(file='_file')}) and _position > 0 "
+            f"{_is_at(path, '_file')} and _position > 0 "
             f"and {time} >= timestamp'{last.before.isoformat(sep=' ')}'"
         )
         if newer.count() < (landed.agg({"rows": "sum"}).collect()[0][0] or 0):
@@ -159,3 +176,9 @@ def retract(spark: "SparkSession", path: str, run_id: str) -> str:
                 "taken back. A correction must come as a new change."
             )
     return ledger.retract(spark, path, run_id)
+
+
+def _is_at(path: str, column: str) -> str:
+    """The SQL condition that a column has this path, or one below this folder."""
+    below = literal(f"{path.rstrip('/')}/")
+    return f"({column} = {literal(path)} or startswith({column}, {below}))"

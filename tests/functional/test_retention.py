@@ -95,6 +95,7 @@ def test_a_log_is_cut_and_the_tables_stay_right(
     first = project.spark.sql("describe history `history`.`hist_kept__t`").collect()[-1]
     for arguments, said in {
         ("retract", "kept/t/20240101-000000001.csv"): "has changes from before 20",
+        ("retract", "kept/t/{a}.csv"): "Nothing of 'kept/t/{a}.csv' has landed",
         ("restore", "hist_kept__t", "--to", str(first["timestamp"])): "was cut at 20",
     }.items():
         capfd.readouterr()

@@ -86,7 +86,7 @@ def make_ready(spark: SparkSession, own: books.Books, feed: Feed, *, is_missing:
         create(spark, feed)
         return
     noted = _noted(own, feed)
-    known = _ever_declared(noted)
+    known = from_property(noted)
     now = {column.name: column.type for column in feed.columns}
     # An older Tidemark did not break words.
     if now.items() <= known.items() and not _HIDDEN.search(noted):
@@ -110,7 +110,8 @@ def _noted(own: books.Books, feed: Feed) -> str:
     return own.properties(feed.log).get(_DECLARED, "{}")
 
 
-def _ever_declared(noted: str) -> dict[str, str]:
+def from_property(noted: str) -> dict[str, str]:
+    """The mapping in a property with broken words."""
     return dict(json.loads(noted.replace(_BREAK, "")))
 
 
@@ -133,7 +134,7 @@ def with_known_columns(own: books.Books, feed: Feed) -> Feed:
     others = [name for name in comments if name.lower() not in declared]
     if not others:
         return feed
-    once = {name.lower(): each for name, each in _ever_declared(_noted(own, feed)).items()}
+    once = {name.lower(): each for name, each in from_property(_noted(own, feed)).items()}
     found = []
     for name in others:
         is_found = comments[name].startswith(_FOUND)

@@ -46,7 +46,6 @@ class Why(Enum):
         "from another load. If it belongs to this load: tidemark confirm {file}, or {folder} for "
         "all"
     )
-
     FILE_BEFORE_CUT = (
         "its time {at:%Y-%m-%d %H:%M:%S} is before {before:%Y-%m-%d}, and the log keeps no changes "
         "from before (keep_changes)"
@@ -90,7 +89,6 @@ class Why(Enum):
     FAILS_CHECK = "fails the check {check}"
     RECORD_AHEAD = "changed more than {ahead} after it landed (ahead)"
     TOO_LATE = "changed more than {lateness} before the newest change known (lateness)"
-
     BEFORE_CUT = (
         "changed before {before:%Y-%m-%d}, and the log keeps no changes from before (keep_changes)"
     )
