@@ -30,10 +30,10 @@
 {%- do tidemark.require_merge(
     [shape.names.version_key], delete_condition="DBT_INTERNAL_SOURCE._op = 'gone'"
 ) -%}
-{#- Only the loads record when something was known. The row of a deletion has no values to continue from. -#}
 {%- if bitemporal or (feed.feeds or []) | length > 1 -%}
     {%- do tidemark.require_whole_log(feed, 'A bitemporal history' if bitemporal else 'A history of several feeds') -%}
 {%- endif -%}
+{#- Only the loads record when something was known. The row of a deletion has no values to continue from. -#}
 {%- set can_go_on = not bitemporal and not (show_deletes and feed.partial) -%}
 {{ tidemark.derived_from(feed, shape.settings, changes, shape.names) }}
 {{ tidemark.history_rows(

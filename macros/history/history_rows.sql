@@ -21,6 +21,20 @@
     adapter.get_columns_in_relation(this) | map(attribute='name') | list
     if continues or replaces or keeps_before else []
 ) -%}
+{#- The columns of a version in the table, which may lack new ones. -#}
+{%- set known_version %}
+    {{ shape.names.version_key }},
+    {%- for name, type in feed.kept.items() %}
+    cast({{ '`' ~ name ~ '`' if name in known_columns else 'null' }} as {{ type }}) as `{{ name }}`,
+    {%- endfor %}
+    {%- for name in shape.own %}
+    {{ shape.names[name] }},
+    {%- endfor %}
+    _op,
+    _changed_at,
+    _order,
+    _load_id
+{%- endset %}
 
 with
 {{ tidemark.keys_in_scope(feed, scope) }}
@@ -394,17 +408,7 @@ compared as (
             {{ shape.names.version_key }} as compared_by,
             null as version,
             struct(
-                {{ shape.names.version_key }},
-                {%- for name, type in feed.kept.items() %}
-                cast({{ '`' ~ name ~ '`' if name in known_columns else 'null' }} as {{ type }}) as `{{ name }}`,
-                {%- endfor %}
-                {%- for name in shape.own %}
-                {{ shape.names[name] }},
-                {%- endfor %}
-                _op,
-                _changed_at,
-                _order,
-                _load_id
+                {{- known_version | indent(12) }}
             ) as known
 
         from {{ this }}
@@ -452,17 +456,7 @@ select * from shaped
 union all
 
 select
-    {{ shape.names.version_key }},
-    {%- for name, type in feed.kept.items() %}
-    cast({{ '`' ~ name ~ '`' if name in known_columns else 'null' }} as {{ type }}) as `{{ name }}`,
-    {%- endfor %}
-    {%- for name in shape.own %}
-    {{ shape.names[name] }},
-    {%- endfor %}
-    _op,
-    _changed_at,
-    _order,
-    _load_id
+    {{- known_version }}
 
 from {{ this }}
 

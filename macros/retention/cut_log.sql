@@ -38,9 +38,9 @@
 {%- endmacro -%}
 
 
-{#- The changes that builds leave out because of the last cut: see `changes_in_scope`. -#}
+{#- The changes that builds leave out because of the last cut. -#}
 {%- macro _left_out_by(feed, log, last) -%}
-    {%- set key = feed.key | join(', ') -%}
+    {%- set place = '_load_id, _order.file as _file, _order.position as _position, _op' -%}
     with
 
     changes as (
@@ -49,45 +49,21 @@
 
     ),
 
-    last_truncate as (
+    that_count as (
 
-        select max(struct(_order.phase, _order.sequence)) as truncated_at
-        from changes
-        where
-            _op = 'T'
-            and {{ last.is_old }}
-
-    ),
-
-    with_last_old as (
-
-        select
-            *,
-            greatest(
-                max(if({{ last.is_old }}, struct(_order.phase, _order.sequence), null))
-                    over (partition by {{ key }}),
-                truncated_at
-            ) as kept_from
-
-        from changes
-
-        cross join last_truncate
-
-        where _op <> 'T'
+        {{ tidemark.changes_in_scope('changes', feed, none, {'kind': 'everything', 'watermark': 0, 'truncates': true}, last) | indent(8) }}
 
     )
 
-    select
-        _load_id,
-        _order.file as _file,
-        _order.position as _position,
-        _op
-
-    from with_last_old
-
+    select {{ place }}
+    from changes
     where
-        _load_id > {{ last.load_id }}
-        and struct(_order.phase, _order.sequence) <= kept_from
+        _op <> 'T'
+        and _load_id > {{ last.load_id }}
+
+    except
+
+    select {{ place }} from that_count
 {%- endmacro -%}
 
 
