@@ -417,7 +417,7 @@ class Feed:
         None,
         _WHOLE_TABLE,
     )
-    keep_changes: str | None = _setting(Values("such as '400 days', 7 days at least", _kept))
+    keep_changes: str | None = _setting(Values("such as '400 days', and at least 7 days", _kept))
     time_in_name: str | None = _setting(
         Values("such as '%Y-%m-%d'", _time_in_name),
         None,
