@@ -78,13 +78,19 @@ def test_a_log_is_cut_and_the_tables_stay_right(
     assert tidemark(project, "maintain", "kept.t") == 0
     assert "Cut" not in capfd.readouterr().out
 
-    # One change is too late; the others find their place, also behind what the log has lost.
-    land(project, 3, f"U,{OLD[2]},1,late,3", f"U,{recent(30)},1,d1,5", f"U,{recent(40)},2,d2,5")
+    # Two changes are too late: one by its time, one by its sequence. The others find their place,
+    # also behind what the log has lost.
+    too_late = (f"U,{OLD[2]},1,late,3", f"U,{recent(10)},1,less,3", f"U,{recent(10)},3,same,1")
+    land(project, 3, *too_late, f"U,{recent(30)},1,d1,5", f"U,{recent(40)},2,d2,5")
     assert tidemark(project, "run") == 0
     # The tests share one lake.
-    letters = "(select reason from tidemark.dead_letter where source_name = 'kept')"
-    assert project.rows(letters, ["reason"]) == [
-        (f"changed before {day}, and the log keeps no changes from before (keep_changes)",)
+    letters = "(select * from tidemark.dead_letter where source_name = 'kept')"
+    kept = f"{day}, and the log keeps no"
+    order = f"its place in the order is not after that of the key's last change from before {kept}"
+    assert project.rows(letters, ["position", "column", "value", "reason"], "position") == [
+        (1, "ts", OLD[2], f"changed before {kept} changes from before (keep_changes)"),
+        (2, "seq", "3", f"{order} earlier changes (keep_changes)"),
+        (3, "seq", "1", f"{order} earlier changes (keep_changes)"),
     ]
     expected = {
         1: [*_closed(known[1][:3]), ("d1", recent(30), 4, False), ("e1", recent(20), 5, True)],
