@@ -45,7 +45,7 @@ def test_a_log_is_cut_and_the_tables_stay_right(
     columns = {"id": "int", "name": "string", "seq": "bigint"}
     feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
     project.add("kept.t", columns, "id", **feed)
-    _tag_subject(project)
+    tag_subject(project, "kept", "t")
     project.write(
         "tests/complete.sql",
         "{{ tidemark.test_log_is_complete(source('kept', 't'), 'kept', 't') }}",
@@ -131,12 +131,11 @@ def _closed(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [(*row[:3], False) for row in rows]
 
 
-def _tag_subject(project: Project) -> None:
+def tag_subject(project: Project, source: str, table: str) -> None:
     """The key is that of a person."""
-    file = project.folder / "models/staging/kept/_kept__sources.yml"
+    file = project.folder / f"models/staging/{source}/_{source}__sources.yml"
     told = yaml.safe_load(file.read_text())
-    (column,) = (
-        each for each in told["sources"][0]["tables"][0]["columns"] if each["name"] == "id"
-    )
+    (columns,) = (each["columns"] for each in told["sources"][0]["tables"] if each["name"] == table)
+    (column,) = (each for each in columns if each["name"] == "id")
     column["config"] = {"meta": {"subject": "person"}}
     file.write_text(yaml.safe_dump(told, sort_keys=False))
