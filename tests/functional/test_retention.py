@@ -127,6 +127,41 @@ def test_a_log_is_cut_and_the_tables_stay_right(
     assert {key: versions(project, key) for key in (2, 3)} == {2: expected[2], 3: expected[3]}
 
 
+@pytest.mark.slow
+def test_changes_after_a_reload_are_not_too_late(module_project: Callable[[], Project]) -> None:
+    project = module_project()
+    columns = {"id": "int", "name": "string", "seq": "bigint"}
+    feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
+    project.add("again.t", columns, "id", **feed)
+    load, changes = "again/t/LOAD00000001.csv", "again/t/20240101-{:09d}.csv"
+    project.land(load, f"{OLD[0]},1,a,0\n{OLD[0]},2,a,0\n", modified=1_577_836_800)
+    old = [f"U,{OLD[1]},{key},b,7\n" for key in (1, 2)]
+    project.land(changes.format(1), "".join(old))
+    assert tidemark(project, "run") == 0
+    assert tidemark(project, "maintain", "again.t") == 0
+
+    # The reload begins the order anew: its changes apply on top, whatever their sequence.
+    yesterday = NOW - timedelta(days=1)
+    loaded = f"{yesterday:%Y-%m-%d %H:%M:%S}"
+    project.land(
+        load, "".join(f"{loaded},{key},c,0\n" for key in (1, 2)), modified=yesterday.timestamp()
+    )
+    later = f"again/t/{NOW:%Y%m%d-%H%M%S}000.csv"
+    project.land(later, f"U,{recent(0)},1,d,3\n")
+    project.land(changes.format(2), f"U,{recent(2)},2,less,3\n")
+    assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_again__t", ["id", "name"], "id") == [(1, "d"), (2, "c")]
+    names = project.rows("history.hist_again__t", ["id", "name"], "id, version_number")
+    assert names == [(1, "a"), (1, "b"), (1, "c"), (1, "d"), (2, "a"), (2, "b"), (2, "c")]
+    letters = "(select * from tidemark.dead_letter where source_name = 'again')"
+    assert project.rows(letters, ["file", "value"]) == [(changes.format(2), "3")]
+
+    # Later loads know the reload.
+    project.land(f"again/t/{NOW:%Y%m%d-%H%M%S}001.csv", f"U,{recent(0)},2,e,4\n")
+    assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_again__t", ["id", "name"], "id") == [(1, "d"), (2, "e")]
+
+
 def _closed(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [(*row[:3], False) for row in rows]
 

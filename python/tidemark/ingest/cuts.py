@@ -47,9 +47,7 @@ def refused(load: Load, events: DataFrame) -> Iterator[DataFrame]:
 
     def placed(rows: DataFrame) -> DataFrame:
         if feed.has_generations:
-            begins = load.known.where("_is_delete and _op = 'T' and _position = 0")
-            reloads = begins.selectExpr("array_agg(struct(_file_at, _load_id)) as _reloads")
-            rows = rows.crossJoin(F.broadcast(reloads))
+            rows = rows.crossJoin(F.broadcast(_reloads(load)))
         of_row = f"named_struct({fields}) as _order"
         return rows.selectExpr(*full_loads.typed_key(feed), *_PLACE, of_row)
 
@@ -94,3 +92,11 @@ def refused(load: Load, events: DataFrame) -> Iterator[DataFrame]:
         )
     finally:
         found.unpersist()
+
+
+def _reloads(load: Load) -> DataFrame:
+    """The reloads of the log. If this load has load files, they may turn out to be one, too."""
+    known = load.known.where("_is_delete and _op = 'T' and _position = 0").select("_file_at")
+    now = sorted((file.time,) for file in load.plan.files if file.kind == "load")[:1]
+    of_load = load.spark.createDataFrame(now, "_file_at timestamp")
+    return known.union(of_load).selectExpr("array_agg(struct(_file_at)) as _reloads")
