@@ -371,6 +371,7 @@ class _Erasure:
                 wanted += [(tombstones.FILE, feed.name, file) for file in files]
         if not known:
             wanted += [(tombstones.LEFT, "", line) for line in self._to_check()]
+        wanted += [(tombstones.DROPS, "", relation) for relation in self._stored_failures()]
         if keeps_files:
             wanted.append((tombstones.KEEPS_FILES, "", ""))
         self.own.append(
@@ -389,6 +390,8 @@ class _Erasure:
         files_of: dict[str, set[str]] = {}
         for subject, value in of_kind.get(tombstones.FILE, ()):
             files_of.setdefault(subject, set()).add(value)
+        for _, relation in of_kind.get(tombstones.DROPS, ()):
+            self.done.of(relation).dropped = True
         self.done.left = sorted(value for _, value in of_kind.get(tombstones.LEFT, ()))
         feeds = [feed for feed in self.feeds if feed.name in names]
         return feeds, files_of, tombstones.KEEPS_FILES in of_kind
@@ -531,7 +534,6 @@ class _Erasure:
         of_table = self.spark.sql(f"describe table extended {name}")
         ((location,),) = of_table.where("col_name = 'Location'").select("data_type").collect()
         self.spark.sql(f"drop table {name}")
-        self.done.of(relation).dropped = True
         try:
             files, root = _files_in(location)
             if files.get_file_info(root).type == fs.FileType.Directory:
