@@ -164,8 +164,7 @@ def maintain(
             say(_planned(due))
         if old_runs:
             say(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
-        for feed, before in cuts:
-            say(f"The log of {feed.name} would be cut: changes from before {before:%Y-%m-%d}.")
+        retention.show(own, parsed, cuts, say)
         if not due and not old_runs and not cuts:
             say(f"Nothing to do for {report.counted(len(chosen), 'table')}.")
         return

@@ -128,7 +128,9 @@ def test_a_log_is_cut_and_the_tables_stay_right(
 
 
 @pytest.mark.slow
-def test_changes_after_a_reload_are_not_too_late(module_project: Callable[[], Project]) -> None:
+def test_changes_after_a_reload_are_not_too_late(
+    module_project: Callable[[], Project], capfd: pytest.CaptureFixture[str]
+) -> None:
     project = module_project()
     columns = {"id": "int", "name": "string", "seq": "bigint"}
     feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
@@ -137,6 +139,10 @@ def test_changes_after_a_reload_are_not_too_late(module_project: Callable[[], Pr
     project.land(load, f"{OLD[0]},1,a,0\n{OLD[0]},2,a,0\n", modified=1_577_836_800)
     old = [f"U,{OLD[1]},{key},b,7\n" for key in (1, 2)]
     project.land(changes.format(1), "".join(old))
+    assert tidemark(project, "land") == 0
+    assert tidemark(project, "maintain", "--dry-run", "again.t") == 0
+    told = capfd.readouterr().out
+    assert "The log of again.t would not be cut: cur_again__t, hist_again__t, stg_again__t" in told
     assert tidemark(project, "run") == 0
     assert tidemark(project, "maintain", "again.t") == 0
 
