@@ -134,7 +134,7 @@ def test_changes_after_a_reload_are_not_too_late(
     project = module_project()
     columns = {"id": "int", "name": "string", "seq": "bigint"}
     feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
-    project.add("again.t", columns, "id", **feed)
+    project.add("again.t", columns, "id", max_dead_letters=0, **feed)
     load, changes = "again/t/LOAD00000001.csv", "again/t/20240101-{:09d}.csv"
     project.land(load, f"{OLD[0]},1,a,0\n{OLD[0]},2,a,0\n", modified=1_577_836_800)
     old = [f"U,{OLD[1]},{key},b,7\n" for key in (1, 2)]
@@ -161,6 +161,14 @@ def test_changes_after_a_reload_are_not_too_late(
     assert names == [(1, "a"), (1, "b"), (1, "c"), (1, "d"), (2, "a"), (2, "b"), (2, "c")]
     letters = "(select * from tidemark.dead_letter where source_name = 'again')"
     assert project.rows(letters, ["file", "value"]) == [(changes.format(2), "3")]
+    # Someone has seen to it.
+    capfd.readouterr()
+    assert tidemark(project, "status", "--check") == 1
+    assert "again.t: 1 open dead letter" in capfd.readouterr().err
+    is_open = f"superseded_by is null and file = '{changes.format(2)}'"
+    accept = f"update tidemark.dead_letter set superseded_by = 0 where {is_open}"
+    assert tidemark(project, "sql", accept) == 0
+    assert tidemark(project, "status", "--check") == 0
 
     # Later loads know the reload.
     project.land(f"again/t/{NOW:%Y%m%d-%H%M%S}001.csv", f"U,{recent(0)},2,e,4\n")
