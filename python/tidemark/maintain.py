@@ -174,7 +174,10 @@ def maintain(
 
     spark = session.get()
     with lease.held(spark):
-        retention.cut_logs(books.of(spark), parsed, logs, say)
+        if any(feed.keep_changes for feed in logs):
+            retention.cut_logs(books.of(spark), parsed, logs, say)
+            # A cut leaves old files.
+            looks = _looks(chosen, wanted)
         _maintain(spark, looks, wanted, say)
         if not names:
             _forget(spark, wanted, say)

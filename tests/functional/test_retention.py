@@ -3,13 +3,16 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from deltalake import DeltaTable
 
 from tests.project import Project
 from tidemark import cli
+from tidemark.ingest import books
 
 pytestmark = pytest.mark.functional
 
@@ -144,7 +147,10 @@ def test_changes_after_a_reload_are_not_too_late(
     told = capfd.readouterr().out
     assert "The log of again.t would not be cut: cur_again__t, hist_again__t, stg_again__t" in told
     assert tidemark(project, "run") == 0
-    assert tidemark(project, "maintain", "again.t") == 0
+    assert tidemark(project, "maintain", "again.t", "--vacuum-after", "0 hours", "--force") == 0
+    # What the cut has replaced is gone, too.
+    place = books.place("log_again.t")
+    assert len([*Path(place).rglob("*.parquet")]) == len(DeltaTable(place).file_uris())
 
     # The reload begins the order anew: its changes apply on top, whatever their sequence.
     yesterday = NOW - timedelta(days=1)
