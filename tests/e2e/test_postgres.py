@@ -95,7 +95,7 @@ def _run(
     *,
     is_odd: bool,
 ) -> Replica:
-    """`is_odd`: the database's clock is an hour ahead for a while, and a start is from old notes."""
+    """`is_odd`: the database's clock is ahead by an hour for a while, a start is from old notes."""
     started = time.monotonic()
     replica = Replica(connectors)
     enveloped = next(iter(connectors))
