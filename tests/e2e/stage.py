@@ -206,6 +206,15 @@ class Stage(Lake):
         """Where the producer of a topic notes how far it is."""
         return self.engine.state / f"{topic.split('.')[0]}.offsets"
 
+    def notes(self, topic: str) -> bytes:
+        """How far the producer is, when it is beyond its snapshot."""
+        file = self.offsets(topic)
+        self.engine.wait(
+            lambda: file.exists() and file.stat().st_size > 0, "the first note of offsets"
+        )
+        self.engine.wait(lambda: b'"snapshot"' not in file.read_bytes(), "notes of changes")
+        return file.read_bytes()
+
     def finish(self, turn: int) -> None:
         """Land what is left, and note how the current tables are at the end."""
         self.reach(turn)

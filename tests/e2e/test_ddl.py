@@ -16,7 +16,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from tests.e2e import debezium, dms, postgres
-from tests.e2e.stage import Replica, Stage
+from tests.e2e.stage import Replica, Stage, now
 from tests.project import Project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.functional, pytest.mark.slow]
@@ -208,6 +208,7 @@ def _run(ddl: Ddl) -> None:
         "insert into ticketing.gaps values (5, 'new')"
     )
     stage.offsets("shop").unlink()
+    _declare(project, "gaps", {}, epochs=[now()])
     engine.start()
     ddl.land(3)
     for name in REKEYED:
@@ -219,8 +220,9 @@ def _run(ddl: Ddl) -> None:
         ]
         for relation in (f"log_{name}", f"current.{models[0]}", f"history.{models[1]}"):
             stage.tidemark("sql", f"drop table {relation}")
-    adds = [f"{layer}_{source_name}__adds" for layer in ("cur", "hist") for source_name in SOURCES]
-    assert project.dbt("build", "--full-refresh", "--select", *adds).success
+    names = [*(f"{source_name}__adds" for source_name in SOURCES), "ticketing__gaps"]
+    models = [f"{layer}_{name}" for layer in ("cur", "hist") for name in names]
+    assert project.dbt("build", "--full-refresh", "--select", *models).success
     _delete_by_hand(ddl)
     for name in REKEYED:
         stage.tidemark("replay", "--all", name)
@@ -230,8 +232,10 @@ def _run(ddl: Ddl) -> None:
     ddl.look()
 
 
-def _declare(project: Project, name: str, types: Mapping[str, str], key: str | None = None) -> None:
-    """Change the declarations of a table: types of columns, and the key."""
+def _declare(
+    project: Project, name: str, types: Mapping[str, str], key: str | None = None, **more: Any
+) -> None:
+    """Change the declarations of a table: types of columns, the key, and other settings."""
     for yml in (project.folder / "models").rglob("*__sources.yml"):
         content = yaml.safe_load(yml.read_text())
         for table in content["sources"][0]["tables"]:
@@ -241,8 +245,7 @@ def _declare(project: Project, name: str, types: Mapping[str, str], key: str | N
                     {"name": column, "data_type": kind}
                     for column, kind in {**known, **types}.items()
                 ]
-                if key:
-                    table["config"]["meta"]["feed"]["key"] = key
+                table["config"]["meta"]["feed"] |= {**({"key": key} if key else {}), **more}
         yml.write_text(yaml.safe_dump(content, sort_keys=False))
     for model in (project.folder / "models").rglob(f"cur_*__{name}.sql"):
         if key:

@@ -76,7 +76,7 @@ def _run(source: MariaDB, engine: debezium.Engine, project: Project) -> Replica:
     engine.wait(lambda: any(engine.outbox.glob("shop.ticketing.*/[!.]*")), "the first row")
     with mariadb_clients.working(source, SECONDS, RATE, SEED) as work:
         stage.declare(read_from)
-        older = stage.offsets("shop").read_bytes()
+        older = stage.notes("shop")
         with mariadb_clients.paused(source):
             source.sql(ADD_COLUMN)
             truth.watch(source)

@@ -114,7 +114,7 @@ def _run(
                 stage.declare(read_from)
                 source.sql(ADD_COLUMN)
                 replica.tables = truth.tables(source)
-            older = stage.offsets(enveloped).read_bytes() if is_odd else b""
+            older = stage.notes(enveloped) if is_odd else b""
             if is_odd and postgres.faketime():
                 source.set_clock("+1h")
             stage.crash(f"{enveloped}.ticketing.orders", older)
