@@ -208,6 +208,9 @@ def _run(ddl: Ddl) -> None:
         "insert into ticketing.gaps values (5, 'new')"
     )
     stage.offsets("shop").unlink()
+    for topic in engine.outbox.iterdir():
+        # As with Kafka, its offsets go on. All earlier files have been delivered.
+        (topic / f"{topic.name}+0+0000001000.json").write_text("null\n")
     since = now()
     _declare(project, "gaps", {}, epochs=[since])
     engine.start()
