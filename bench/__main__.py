@@ -1,8 +1,10 @@
 """`make bench`: Tidemark and the hand-written job side by side, as whole processes.
 
-Both get the same files, one after the other. Tidemark runs twice: each command with a Spark of its
-own, and with `tidemark up`. Its tables are compared with the truth. The figures go into
-docs/performance.md. BENCH_SIZES selects sizes, such as `BENCH_SIZES=3,100k`.
+Both get the same files, one after the other. Tidemark runs in three ways: each command with a Spark
+of its own, the same for a table without history, and with `tidemark up`. Its tables are compared
+with the truth. In the sizes `late`, changes arrive a batch late and deleted keys come back. 30
+tables are compared with dbt-spark's own merge (bench/thirty.py). The figures go into
+docs/performance.md. BENCH_SIZES selects sizes, such as `BENCH_SIZES=3,100k,thirty`.
 """
 
 import os
@@ -19,21 +21,28 @@ from statistics import median
 
 from tabulate import tabulate
 
-from bench import data
+from bench import data, thirty
 from tidemark.scaffold import add
 from tidemark.spark import machine
 
 REPO = Path(__file__).parent.parent
 PAGE = REPO / "docs" / "performance.md"
 MARKS = ("<!-- figures -->\n", "<!-- end of figures -->\n")
-SIZES = {"3": (3, 3), "100k": (100_000, 10_000), "1M": (1_000_000, 50_000)}
+# Rows, changes in a batch, and the share of these that is late.
+SIZES = {
+    "3": (3, 3, 0.0),
+    "100k": (100_000, 10_000, 0.0),
+    "100k late": (100_000, 10_000, 0.005),
+    "1M": (1_000_000, 50_000, 0.0),
+    "1M late": (1_000_000, 50_000, 0.005),
+}
 _IDLE = 0.1
 
 
 class Side:
     """A project with one table, in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, has_history: bool = True) -> None:
         self.folder = folder
         self.tidemark("init", str(folder))
         self.landing = folder / "landing" / "shop" / "customers"
@@ -45,6 +54,8 @@ class Side:
             "timestamp_column": "commit_ts",
         }
         add.write(folder, add.NewTable("shop", "customers", dict(data.COLUMNS), feed))
+        if not has_history:
+            shutil.rmtree(folder / "models" / "history")
 
     def tidemark(self, *arguments: str) -> str:
         """Run a command in the project."""
@@ -70,14 +81,15 @@ class Side:
             sys.exit(f"The table differs from the truth:\n{told}")
 
 
-def run(command: Sequence[str], folder: Path) -> str:
+def run(command: Sequence[str], folder: Path, **variables: str) -> str:
     """The output of a command. Stops with it if the command fails."""
     environment = {
         name: value
         for name, value in os.environ.items()
         if name not in ("TIDEMARK_LAKE", "TIDEMARK_LANDING", "DBT_PROJECT_DIR")
     }
-    environment["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
+    environment |= {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+    environment |= {name: value for name, value in variables.items() if value}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -95,46 +107,60 @@ def timed(step: Callable[..., object], *arguments: object) -> float:
 
 def measure(size: str, work: Path) -> list[list[str]]:
     """The rows of the page for one size."""
-    files = work / size / "files"
-    rows, changes = SIZES[size]
-    data.make(files, rows, changes)
-    table = work / size / "script"
+    rows, changes, late = SIZES[size]
+    work = work / size.replace(" ", "_")
+    files = work / "files"
+    data.make(files, rows, changes, late=late)
 
     def script(file: str) -> float:
-        command = [sys.executable, "-m", "bench.script", str(table), str(files / file)]
+        command = [sys.executable, "-m", "bench.script", str(work / "script"), str(files / file)]
         return timed(run, command, REPO)
 
-    cold, warm = Side(work / size / "cold"), Side(work / size / "warm")
-    load = files / "load.parquet"
-    loads = (script("load.parquet"), cold.lands(load, "LOAD00000001"))
-    warm.tidemark("up")
+    sides = {
+        "alone": Side(work / "alone"),
+        "current": Side(work / "current", has_history=False),
+        "up": Side(work / "up"),
+    }
+    sides["up"].tidemark("up")
     try:
-        warm.lands(load, "LOAD00000001")
-        times: dict[str, list[float]] = {"script": [], "cold": [], "warm": []}
+        loads = {"script": script("load.parquet")}
+        for name, side in sides.items():
+            loads[name] = side.lands(files / "load.parquet", "LOAD00000001")
+        print(size, "load", {name: round(each, 1) for name, each in loads.items()}, flush=True)
+        times: dict[str, list[float]] = {name: [] for name in loads}
         for number in range(1, data.BATCHES + 1):
-            name, landed = f"batch_{number}.parquet", f"2026020{number}-000000000"
-            times["script"].append(script(name))
-            times["cold"].append(cold.lands(files / name, landed))
-            times["warm"].append(warm.lands(files / name, landed))
-            print(size, {side: round(each[-1], 1) for side, each in times.items()}, flush=True)
-        idle = timed(cold.tidemark, "run")
-        queries = [timed(side.tidemark, "sql", "select 1") for side in (cold, warm)]
-        for side in (cold, warm):
+            file = f"batch_{number}.parquet"
+            times["script"].append(script(file))
+            for name, side in sides.items():
+                times[name].append(side.lands(files / file, f"2026020{number}-000000000"))
+            print(size, {name: round(each[-1], 1) for name, each in times.items()}, flush=True)
+        idle = timed(sides["alone"].tidemark, "run")
+        queries = {name: timed(sides[name].tidemark, "sql", "select 1") for name in ("alone", "up")}
+        for side in sides.values():
             side.require_truth(files / "truth.parquet")
     finally:
-        warm.tidemark("down")
-    by, alone, up = (median(times[side]) for side in ("script", "cold", "warm"))
-    return [
-        [f"first load of {rows:,} rows", *_told(loads[0], loads[1], None)],
-        [f"a batch of {changes:,} changes to {rows:,} rows", *_told(by, alone, up)],
-        [f"nothing new ({rows:,} rows)", *_told(None, idle, None)],
-        [f"`tidemark sql` ({rows:,} rows)", *_told(None, *queries)],
+        sides["up"].tidemark("down")
+    some_late = ", some late" if late else ""
+    batches = {name: median(each) for name, each in times.items()}
+    told = [
+        _told(f"first load of {rows:,} rows", loads),
+        _told(f"a batch of {changes:,} changes to {rows:,} rows{some_late}", batches),
     ]
+    if not late:
+        told.append(_told(f"nothing new ({rows:,} rows)", {"alone": idle}))
+        told.append(_told(f"`tidemark sql` ({rows:,} rows)", queries))
+    return told[1:] if late else told
 
 
-def _told(script: float | None, alone: float, up: float | None) -> list[str]:
-    seconds = [f"{each:.1f}" if each is not None else "" for each in (script, alone, up)]
-    return [*seconds, *(f"{each / script:.2f}" if script and each else "" for each in (alone, up))]
+def _told(what: str, seconds: dict[str, float]) -> list[str]:
+    """A row of the page: seconds, and those of Tidemark as multiples of the script's."""
+    ways = ("alone", "current", "up")
+    script = seconds.get("script")
+    return [
+        what,
+        *(f"{seconds[way]:.1f}" if way in seconds else "" for way in ("script", *ways)),
+        *(f"{seconds[way] / script:.2f}" if script and way in seconds else "" for way in ways),
+    ]
 
 
 def busy() -> float:
@@ -155,14 +181,18 @@ def main() -> None:
     share = busy()
     if share > _IDLE:
         sys.exit(f"Other programs use {share:.0%} of this machine. Try again when it is idle.")
-    sizes = os.environ.get("BENCH_SIZES", ",".join(SIZES)).split(",")
+    sizes = os.environ.get("BENCH_SIZES", ",".join([*SIZES, "thirty"])).split(",")
     work = Path(tempfile.mkdtemp(prefix="tidemark-bench-"))
     try:
-        rows = [row for size in sizes for row in measure(size, work)]
+        rows = [row for size in sizes if size in SIZES for row in measure(size, work)]
+        of_thirty = thirty.measure(work) if "thirty" in sizes else ""
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    headers = ["median, seconds", "script", "Tidemark", "with `up`", "ratio", "ratio, `up`"]
+    ways = ("", ", current only", ", `up`")
+    headers = ["median, seconds", "script", "Tidemark", "current only", "with `up`"]
+    headers += [f"ratio{way}" for way in ways]
     figures = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+    figures = "\n\n".join(each for each in (figures if rows else "", of_thirty) if each)
     packages = ", ".join(
         f"{name} {version(name)}" for name in ("pyspark", "delta-spark", "dbt-core")
     )

@@ -42,11 +42,14 @@ COLUMNS = {
 _START = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
-def make(folder: Path, rows: int, changes: int, batches: int = BATCHES) -> None:
+def make(
+    folder: Path, rows: int, changes: int, batches: int = BATCHES, *, late: float = 0.0
+) -> None:
     """Write load.parquet, batch_<n>.parquet and truth.parquet, the table after all batches.
 
     Of the changes, a tenth are inserts and a tenth deletes. A fifth are to a key that has just
-    changed, and a hundredth arrive twice.
+    changed, and a hundredth arrive twice. `late` is the share of changes that arrive one batch
+    late, and also the share that insert a deleted key again.
     """
     folder.mkdir(parents=True)
     chance = random.Random(7)
@@ -73,12 +76,16 @@ def make(folder: Path, rows: int, changes: int, batches: int = BATCHES) -> None:
         }
 
     table = {key: row(key) for key in range(rows)}
+    deleted: list[int] = []
+    held: list[dict[str, Any]] = []
     _write(folder / "load.parquet", SCHEMA, table.values())
     keys = list(table)
     with_op = pa.schema([("Op", pa.string()), *SCHEMA])
 
-    def events() -> Iterator[dict[str, Any]]:
+    def events(number: int) -> Iterator[dict[str, Any]]:
         last = keys[0]
+        yield from held
+        held.clear()
         for _ in range(changes):
             op = chance.choices("IUD", (10, 80, 10))[0] if table else "I"
             if op == "I":
@@ -86,16 +93,23 @@ def make(folder: Path, rows: int, changes: int, batches: int = BATCHES) -> None:
             key = keys[-1] if op == "I" else last
             while op != "I" and (key not in table or chance.random() < 0.8):
                 key = chance.choice(keys)
+            if deleted and chance.random() < late:
+                op, key = "I", deleted.pop(chance.randrange(len(deleted)))
             last = key
             new = row(key)
             table[key] = new
             if op == "D":
                 del table[key]
+                deleted.append(key)
+            change = {"Op": op, **new}
+            if number < batches and chance.random() < late:
+                held.append(change)
+                continue
             for _ in range(2 if chance.random() < 0.01 else 1):
-                yield {"Op": op, **new}
+                yield change
 
     for number in range(1, batches + 1):
-        _write(folder / f"batch_{number}.parquet", with_op, events())
+        _write(folder / f"batch_{number}.parquet", with_op, events(number))
     _write(folder / "truth.parquet", SCHEMA, table.values())
 
 

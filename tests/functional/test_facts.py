@@ -147,6 +147,8 @@ def test_models_of_a_feed_ask_for_its_changes_once(
     # those of the view again, a setting, the merge. The history asks for its columns before that.
     of_tables = [sql for sql in asked if re.search(r'"model\.showcase\.(cur|hist)_', sql)]
     assert len(of_tables) == 7 + 8 + 1, "\n".join(of_tables)
+    assert sum("show databases" in sql for sql in asked) == 1
+    assert not [sql for sql in asked if "view staging.stg_facts_once__t" in sql]
     # Key 2 has a change of the same sequence, so all its changes are read.
     late = build(3, "U,2024-01-01 12:00:00,2,c,2", "U,2024-01-03 00:00:01,1,d,4")
     assert sum("newest_known as" in sql for sql in late) == 2

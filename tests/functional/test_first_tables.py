@@ -1,4 +1,7 @@
-"""The main job, small: files in, tables out."""
+"""The main job, small: files in, tables out, and what a batch writes."""
+
+import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -48,6 +51,44 @@ def test_changes_become_tables(project: Project) -> None:
     before = [project.commits(table) for table in tables]
     project.build()
     assert [project.commits(table) for table in tables] == before
+
+
+def test_a_batch_writes_little_more_than_its_rows(project: Project, tmp_path: Path) -> None:
+    columns = COLUMNS | {f"text_{nth}": "string" for nth in range(8)}
+    project.add("written.orders", columns, "id", loaded_at="2024-01-01")
+    _is_large(project, rows=1000)
+    history = project.folder / "models/history/written/hist_written__orders.sql"
+    with_vectors = "config(tblproperties={'delta.enableDeletionVectors': 'true'})"
+    history.write_text(f"{{{{ {with_vectors} }}}}\n{history.read_text()}")
+
+    def row(number: int, value: str) -> str:
+        return ",".join([str(number), value, "1.00", *(f"{value} {n} {number}" for n in range(8))])
+
+    project.land("written/orders/LOAD1.csv", "\n".join(row(n, "a") for n in range(20_000)) + "\n")
+    project.build()
+    changes = [f"U,{row(20 * n, 'b')}" for n in range(900)]
+    changes += [f"D,{20 * n + 1},,{',' * 8}" for n in range(50)]
+    changes += [f"I,{row(n, 'c')}" for n in range(30_000, 30_050)]
+    project.land("written/orders/20240102-100000000.csv", "\n".join(changes) + "\n")
+    project.build()
+    for table, most in (("current.cur_written__orders", 1.5), ("history.hist_written__orders", 2)):
+        rows = tmp_path / table
+        is_new = f"_load_id = (select max(_load_id) from {table})"
+        changed = project.spark.sql(f"select * from {table} where {is_new}")
+        changed.coalesce(1).write.parquet(str(rows))
+        of_rows = sum(file.stat().st_size for file in rows.glob("*.parquet"))
+        written = _written(project, table)
+        assert written <= most * of_rows, f"{table}: {written} bytes for {of_rows}"
+
+
+def _written(project: Project, table: str) -> int:
+    """The bytes of data and of deletion vectors that the last commit added."""
+    (detail,) = project.spark.sql(f"describe detail `{table.replace('.', '`.`')}`").collect()
+    log = Path(detail.location.removeprefix("file:")) / "_delta_log"
+    actions = map(json.loads, max(log.glob("*.json")).read_text().splitlines())
+    added = [action["add"] for action in actions if "add" in action]
+    vectors = [add["deletionVector"]["sizeInBytes"] for add in added if add.get("deletionVector")]
+    return sum(add["size"] for add in added if not add.get("deletionVector")) + sum(vectors)
 
 
 def _spark_jobs(project: Project) -> int:

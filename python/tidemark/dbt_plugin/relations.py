@@ -1,6 +1,7 @@
 """Look tables up one by one, and reliably while other tables are created and dropped."""
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from dbt.adapters.spark.impl import (
     SparkAdapter,
 )
 from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
 
 _TRIES = 8
 # In a name with other characters, Spark would see a pattern.
@@ -77,6 +79,21 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
     return found[0] if found else None
 
 
+_list_schemas = SparkAdapter.list_schemas
+_one_lists = threading.Lock()
+
+
+def _list_schemas_once(self: SparkAdapter, database: Any) -> list[str]:
+    """Replaces SparkAdapter.list_schemas: dbt asks once for each schema, always the same."""
+    invocation = get_invocation_id()
+    with _one_lists:
+        asked, schemas = self.__dict__.get("_tidemark_schemas", (None, []))
+        if asked != invocation:
+            schemas = _list_schemas(self, database)
+            self.__dict__["_tidemark_schemas"] = (invocation, schemas)
+        return list(schemas)
+
+
 def _forget_relations(self: SparkAdapter, *_: Any) -> None:
     """Replaces SparkAdapter._relations_cache_for_schemas, which lists schemas in advance."""
     self.__dict__.pop("_tidemark_asked", None)
@@ -86,6 +103,7 @@ def install() -> None:
     """Install the replacements."""
     SparkAdapter.list_relations_without_caching = _list_relations
     SparkAdapter.get_relation = _get_relation
+    SparkAdapter.list_schemas = _list_schemas_once
     SparkAdapter._relations_cache_for_schemas = _forget_relations
     # No schema is known as a whole, also not after a table in it was renamed.
     SparkAdapter._schema_is_cached = lambda *_: False
