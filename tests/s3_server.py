@@ -1,4 +1,4 @@
-"""An S3 server for tests: S3Proxy as a child process on loopback, its objects in memory.
+"""An S3 server for tests: S3Proxy as a child process on loopback, its objects in memory or files.
 
 It speaks the protocol and checks signatures. Its jars come from the Maven repository, like Spark's.
 """
@@ -28,6 +28,7 @@ class S3Server:
 
     address: str
     log: Path
+    process: int = 0
 
     def requests(self) -> list[str]:
         """What was asked since the start, such as `GET /bucket/key`, from the server's own log."""
@@ -103,8 +104,11 @@ def settings_of_bucket(bucket: str, port: int) -> dict[str, str]:
 
 
 @contextmanager
-def running(port: int | None = None) -> Iterator[S3Server]:
-    """A server on this port, or a free one, for as long as the context lasts."""
+def running(port: int | None = None, store: Path | None = None) -> Iterator[S3Server]:
+    """A server on this port, or a free one, for as long as the context lasts.
+
+    Its objects are in the folder `store`, or in memory.
+    """
     class_path = os.pathsep.join(str(jar) for jar in jars.install([LOCK]))
     port = port or free_port()
     with tempfile.TemporaryDirectory(prefix="tidemark-s3-") as folder:
@@ -116,7 +120,11 @@ def running(port: int | None = None) -> Iterator[S3Server]:
             "s3proxy.authorization=aws-v2-or-v4\n"
             f"s3proxy.identity={KEY}\n"
             f"s3proxy.credential={SECRET}\n"
-            "jclouds.provider=transient-nio2\n"
+            + (
+                f"jclouds.provider=filesystem-nio2\njclouds.filesystem.basedir={store}\n"
+                if store
+                else "jclouds.provider=transient-nio2\n"
+            )
         )
         command = [jars.require_java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         # A file of its own: the server takes what is printed for its log.
@@ -126,7 +134,7 @@ def running(port: int | None = None) -> Iterator[S3Server]:
         with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as it:
             try:
                 _wait(it, port, log)
-                yield S3Server(f"127.0.0.1:{port}", requests)
+                yield S3Server(f"127.0.0.1:{port}", requests, it.pid)
             finally:
                 it.terminate()
 

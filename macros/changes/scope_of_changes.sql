@@ -32,6 +32,7 @@
         {%- if execute and '__dbt__cte__' not in changes | string and tidemark._are_built(changes, feed) -%}
             {%- set known = tidemark._of_changes(tidemark._first_changes(changes, feed), feed) -%}
             {%- do tidemark._require_known_reloads(changes, feed, known['unknown_reloads']) -%}
+            {%- do tidemark._require_keys(changes, feed, known['without_key']) -%}
             {%- do scope.update({
                 'truncates': known['truncates'] | int > 0,
                 'one_each': known['changes'] | int == known['changed_keys'] | int,
@@ -149,9 +150,26 @@
         count(*) as changes,
         count(distinct {{ feed.key | join(', ') }}) as changed_keys,
         count_if(_op = 'T') as truncates,
+        count_if(_op <> 'T' and ({{ feed.key | join(' is null or ') }} is null)) as without_key,
         {{ tidemark._unknown_reloads(feed) }} as unknown_reloads
 
     from {{ changes }}
+{%- endmacro -%}
+
+
+{#
+    Landing refuses changes without a key, so such changes landed when the feed had another key. Deletes may
+    have only that one. Without them, the rows that they deleted would come back.
+#}
+{%- macro _require_keys(changes, feed, without_key) -%}
+    {%- if without_key | int > 0 -%}
+        {%- do exceptions.raise_compiler_error(
+            "In " ~ (feed.relations or [changes]) | join(' or ') ~ ", " ~ without_key ~ " changes do not have the key "
+            ~ feed.key | join(', ') ~ ": they landed when the key was another one. Without them, rows that were "
+            ~ "deleted would come back, so nothing was written. Revert the change, or read the files again with the new "
+            ~ "key: drop the change log and its tables (tidemark sql 'drop table ...'), then tidemark replay --all ..."
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}
 
 

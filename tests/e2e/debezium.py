@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import fastavro
+
 from tests.e2e import mariadb, postgres
 from tests.e2e.mariadb import MariaDB
 from tests.e2e.postgres import Postgres
@@ -176,13 +178,17 @@ class Engine:
     def documents(self) -> dict[str, list[Any]]:
         """What it has written to each topic, in order."""
         return {
-            place.name: [
-                json.loads(line)
-                for file in sorted(place.glob("[!.]*.json"))
-                for line in file.read_text().split("\n")[:-1]
-            ]
+            place.name: [it for file in sorted(place.glob("[!.]*.json")) for it in documents(file)]
             for place in self.outbox.iterdir()
         }
+
+
+def documents(file: Path) -> list[Any]:
+    """The documents in a file that the engine wrote. A tombstone is None."""
+    if file.suffix == ".avro":
+        with file.open("rb") as content:
+            return list(fastavro.reader(content))
+    return [json.loads(line) for line in file.read_text().split("\n")[:-1]]
 
 
 _EXTRA: list[str] = os.environ.get("TIDEMARK_E2E_JAVA", "").split()

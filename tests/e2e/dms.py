@@ -71,6 +71,8 @@ class Task:
     null: str = "NULL"
     # DatePartitionEnabled
     has_dates: bool = False
+    # PreserveTransactions, with this CdcPath: the changes of all tables are in common CSV files.
+    transactions_in: str = ""
     # Rules remove-column, as table.column.
     removed: Sequence[str] = ()
     # Whether changes that a restart repeats have the sequence that they had.
@@ -268,6 +270,7 @@ class Capture:
         """Write these transactions; gives the state behind them."""
         state = self._counted or self._state
         files: dict[str, list[tuple[tuple[Column, ...], _Row]]] = defaultdict(list)
+        together: list[tuple[str, tuple[Column, ...], _Row]] = []
         marks = set()
         for transaction in transactions:
             stamp = transaction.committed.strftime("%Y%m%d%H%M%S%f")[:16]
@@ -281,8 +284,17 @@ class Capture:
                     continue
                 state = replace(state, sequence=state.sequence + 1, prefix=max(state.prefix, stamp))
                 row = self._row(change, transaction, f"{state.prefix}{state.sequence:019d}")
-                files[change.table].append((change.columns, row))
+                if self.task.transactions_in:
+                    together.append((change.table, change.columns, row))
+                else:
+                    files[change.table].append((change.columns, row))
                 self.met["repeated"] += transaction.end <= self._repeats_until
+        if self.task.transactions_in and together:
+            self._write_transactions(together)
+            if crashes:
+                self._must_crash.clear()
+                self._counted = state
+                raise CrashError
         for table, rows in files.items():
             # One set of columns in each file.
             part: list[_Row] = []
@@ -368,6 +380,32 @@ class Capture:
         else:
             unfinished.write_text(_csv(of_file, task), newline="")
         unfinished.rename(folder / f"{name}.{'parquet' if task.parquet else 'csv'}")
+        self._count(table, rows, is_load=is_load)
+
+    def _write_transactions(self, changes: Iterable[tuple[str, tuple[Column, ...], _Row]]) -> None:
+        """Write a file CDC_TXN-...: each line has the table, the schema and the table's values.
+
+        It has no names of columns, times or images: AWS does not say where those would be.
+        """
+        task = self.task
+        name = self._name().replace("-", "")
+        folder = self.outbox / task.name / task.transactions_in
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / f".{name}"
+        with unfinished.open("w", newline="") as output:
+            for table, columns, row in changes:
+                values = [
+                    _formed(_csv_text, column, row.values.get(column.name))
+                    for column in columns
+                    if f"{table}.{column.name}" not in task.removed
+                ]
+                values += [row.sequence] * task.has_sequence
+                fields = [task.null if value is None else _quoted(value) for value in values]
+                output.write(",".join([row.op, table, task.schema, *fields]) + "\n")
+                self._count(table, [row], is_load=False)
+        unfinished.rename(folder / f"CDC_TXN-{name}.csv")
+
+    def _count(self, table: str, rows: Iterable[_Row], *, is_load: bool) -> None:
         counts = self.written[table]
         for row in rows:
             counts["L" if is_load else row.op] += 1

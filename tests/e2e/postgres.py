@@ -68,10 +68,19 @@ class Postgres:
             raise RuntimeError(f"PostgreSQL refused: {answer.stderr}")
         return answer.stdout.strip("\n")
 
+    def set_clock(self, ahead: str) -> None:
+        """Set the server's clock ahead of ours, such as +1h or -1h, from now on."""
+        new = self.sockets / "clock.new"
+        new.write_text(ahead)
+        new.rename(self.sockets / "clock")
+
 
 @contextmanager
-def running() -> Iterator[Postgres]:
-    """A cluster, for as long as the context lasts."""
+def running(*, has_clock: bool = False) -> Iterator[Postgres]:
+    """A cluster, for as long as the context lasts.
+
+    With `has_clock`, its clock can be set (`Postgres.set_clock`), which needs Debian's `faketime`.
+    """
     found = programs()
     if found is None:
         raise RuntimeError("PostgreSQL is not installed")
@@ -87,7 +96,13 @@ def running() -> Iterator[Postgres]:
         command += [f"--{name}={value}" for name, value in settings.items()]
         with (
             (folder / "log").open("w") as log,
-            subprocess.Popen(command, stdout=log, stderr=log, **_identity(user)) as server,
+            subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **(_clock_in(folder) if has_clock else {})},
+                **_identity(user),
+            ) as server,
         ):
             cluster = Postgres(found, folder, port)
             try:
@@ -99,6 +114,25 @@ def running() -> Iterator[Postgres]:
                 server.send_signal(3)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clock_in(folder: Path) -> dict[str, str]:
+    """The environment in which a process has the clock that a file in this folder sets."""
+    library = faketime()
+    assert library
+    (folder / "clock").write_text("+0")
+    return {
+        "LD_PRELOAD": str(library),
+        "FAKETIME_TIMESTAMP_FILE": str(folder / "clock"),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_DISABLE_SHM": "1",
+    }
+
+
+def faketime() -> Path | None:
+    """The library that sets a process's clock, or None if it is not installed."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
 _INITDB = ["-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "-N"]

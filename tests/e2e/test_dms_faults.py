@@ -100,7 +100,8 @@ def faults(
     _aws: AwsServer,
 ) -> Iterator[Faults]:
     postgres.require()
-    with postgres.running() as source, ExitStack() as stack:
+    has_clock = postgres.faketime() is not None
+    with postgres.running(has_clock=has_clock) as source, ExitStack() as stack:
         folder = tmp_path_factory.mktemp("faults")
         captures = [dms.Capture(task, source, folder / "outbox") for task in TASKS]
         for capture in captures:
@@ -167,6 +168,20 @@ def test_the_clock_that_names_files_goes_back_an_hour(faults: Faults) -> None:
     for capture in faults.captures:
         capture.clock = timedelta()
     faults.deliver()
+    faults.work()
+    faults.reach()
+    faults.check()
+
+
+@pytest.mark.skipif(not postgres.faketime(), reason="Debian's faketime is not installed")
+def test_the_clock_of_the_database_is_an_hour_ahead_for_a_while(faults: Faults) -> None:
+    """The times of changes go back. With a change sequence, their order is known all the same."""
+    faults.source.set_clock("+1h")
+    faults.work()
+    faults.reach()
+    faults.deliver()
+    faults.lake.tidemark("run")
+    faults.source.set_clock("+0")
     faults.work()
     faults.reach()
     faults.check()

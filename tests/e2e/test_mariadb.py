@@ -76,11 +76,13 @@ def _run(source: MariaDB, engine: debezium.Engine, project: Project) -> Replica:
     engine.wait(lambda: any(engine.outbox.glob("shop.ticketing.*/[!.]*")), "the first row")
     with mariadb_clients.working(source, SECONDS, RATE, SEED) as work:
         stage.declare(read_from)
+        older = stage.notes("shop")
         with mariadb_clients.paused(source):
             source.sql(ADD_COLUMN)
             truth.watch(source)
         replica.tables = truth.tables(source)
-        stage.crash("shop.ticketing.visitor")
+        # It starts from notes that are older than what it had noted last.
+        stage.crash("shop.ticketing.visitor", older)
         with mariadb_clients.paused(source):
             source.sql(TRUNCATE)
             stage.reach(1)

@@ -37,17 +37,16 @@ create or replace procedure work.change_loyalty(id uuid) language sql as $$
 $$;
 commit;
 """
-CONNECTORS: Connectors = {"shop": ("shop_ticketing", SHOP), "flat": ("flat_ticketing", FLAT)}
-
-
-def _connectors(source: postgres.Postgres, state: Path) -> list[dict[str, str]]:
-    # A crash repeats what came after the last flush.
-    shared = {**debezium.EXACT, "keys": "", "offset.flush.interval.ms": "4000"}
-    flat = debezium.FLATTENED | debezium.WITHOUT_SCHEMA
-    return [
-        debezium.settings("shop", source, state, **shared | _only(SHOP)),
-        debezium.settings("flat", source, state, **shared | flat | _only(FLAT)),
-    ]
+# A crash repeats what came after the last flush.
+_SHARED = {**debezium.EXACT, "keys": "", "offset.flush.interval.ms": "4000"}
+_AVRO = {**_SHARED, "avro": "", "schema.name.adjustment.mode": "avro"}
+# By the format of the files: the settings of an enveloped and a flattened connector.
+FORMATS = {
+    "json": {"shop": _SHARED, "flat": _SHARED | debezium.FLATTENED | debezium.WITHOUT_SCHEMA},
+    "avro": {"avro": _AVRO, "avroflat": _AVRO | debezium.FLATTENED},
+    # See `_run`.
+    "faults": {"odd": _SHARED, "oddflat": _SHARED | debezium.FLATTENED | debezium.WITHOUT_SCHEMA},
+}
 
 
 def _only(tables: Sequence[str] | None) -> dict[str, str]:
@@ -56,29 +55,50 @@ def _only(tables: Sequence[str] | None) -> dict[str, str]:
     return {"table.include.list": ",".join(f"ticketing.{name}" for name in (*tables, "mark"))}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(
+    scope="module",
+    params=["json", *(pytest.param(it, marks=pytest.mark.slow) for it in ("avro", "faults"))],
+)
 def replica(
+    request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     spark: SparkSession,
     module_project: Callable[[], Project],
 ) -> Iterator[Replica]:
     postgres.require()
     folder = tmp_path_factory.mktemp("e2e")
-    with postgres.running() as source:
-        engine = debezium.Engine(
-            folder / "outbox", folder / "state", _connectors(source, folder / "state")
-        )
+    state = folder / "state"
+    is_odd = request.param == "faults"
+    with postgres.running(has_clock=is_odd and postgres.faketime() is not None) as source:
+        settings = FORMATS[request.param]
+        connectors = [
+            debezium.settings(name, source, state, **more | _only(tables))
+            for (name, more), tables in zip(settings.items(), (SHOP, FLAT), strict=True)
+        ]
+        engine = debezium.Engine(folder / "outbox", state, connectors)
+        sources = {
+            name: (f"{name}_ticketing", tables)
+            for name, tables in zip(settings, (SHOP, FLAT), strict=True)
+        }
         try:
-            yield _run(source, engine, module_project(), folder)
+            yield _run(source, engine, module_project(), folder, sources, is_odd=is_odd)
         finally:
             engine.kill()
 
 
 def _run(
-    source: postgres.Postgres, engine: debezium.Engine, project: Project, folder: Path
+    source: postgres.Postgres,
+    engine: debezium.Engine,
+    project: Project,
+    folder: Path,
+    connectors: Connectors,
+    *,
+    is_odd: bool,
 ) -> Replica:
+    """`is_odd`: the database's clock is ahead by an hour for a while, a start is from old notes."""
     started = time.monotonic()
-    replica = Replica(CONNECTORS)
+    replica = Replica(connectors)
+    enveloped = next(iter(connectors))
     stage = Stage(source, project, replica, lambda table: truth.content(source, table), engine)
     source.sql(SCHEMA.read_text())
     replica.tables = truth.tables(source)
@@ -87,14 +107,19 @@ def _run(
     read_from = now()
     # From the slot's creation on, each change is an event. Nothing changes before.
     slots = "select count(*) from pg_replication_slots where confirmed_flush_lsn is not null"
-    engine.wait(lambda: source.sql(slots) == str(len(CONNECTORS)), "the replication slots")
+    engine.wait(lambda: source.sql(slots) == str(len(connectors)), "the replication slots")
     for turn in range(1, ROUNDS + 1):
         with clients.working(source, folder, SECONDS, RATE, SEED + turn) as work:
             if turn == 1:
                 stage.declare(read_from)
                 source.sql(ADD_COLUMN)
                 replica.tables = truth.tables(source)
-            stage.crash("shop.ticketing.orders")
+            older = stage.notes(enveloped) if is_odd else b""
+            if is_odd and postgres.faketime():
+                source.set_clock("+1h")
+            stage.crash(f"{enveloped}.ticketing.orders", older)
+            if is_odd and postgres.faketime():
+                source.set_clock("+0")
             with clients.paused(source):
                 stage.reach(turn)
                 stage.deliver()
@@ -105,7 +130,7 @@ def _run(
     stage.finish(ROUNDS + 1)
     for name, table in replica.relations():
         replica.expected_versions[name] = truth.versions(source, table, start)
-    stage.look("shop", ("lsn", "table"))
+    stage.look(enveloped, ("lsn", "table"))
     replica.seconds["all"] = time.monotonic() - started
     print({name: round(seconds, 1) for name, seconds in replica.seconds.items()})
     return replica

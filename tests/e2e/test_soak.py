@@ -5,13 +5,11 @@ TIDEMARK_SOAK_SECONDS (120) and TIDEMARK_SOAK_RATE (transactions in a second); t
 publish are of 1200 seconds. The test prints changes in a second, lag, memory and files.
 """
 
-import json
 import os
 import re
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +23,7 @@ from deltalake import DeltaTable
 
 from tests.e2e import clients, dms, postgres, truth
 from tests.e2e.dms import deliver, reach
+from tests.e2e.place import Place, differences
 from tests.e2e.stage import SEED, now
 from tests.e2e.test_postgres import SCHEMA
 from tests.project import Project
@@ -74,50 +73,13 @@ def soak(
     folder = tmp_path_factory.mktemp("soak")
     with postgres.running() as source, ExitStack() as stack:
         capture = dms.Capture(TASK, source, folder / "outbox")
-        place = _Place(module_project(), folder / "lake")
+        place = Place(module_project(), folder / "lake")
         stack.callback(place.tidemark, "down")
         stack.callback(capture.stop)
         yield _run(source, capture, place, folder)
 
 
-@dataclass
-class _Place:
-    """A project with a lake of its own, used by commands in processes of their own."""
-
-    project: Project
-    lake: Path
-
-    def tidemark(self, *arguments: str) -> str:
-        answer = subprocess.run(
-            [Path(sys.executable).with_name("tidemark"), *arguments],
-            cwd=self.project.folder,
-            env={
-                **os.environ,
-                "TIDEMARK_LAKE": str(self.lake),
-                "TIDEMARK_LANDING": str(self.project.landing),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-        return answer.stdout
-
-    def tables(self) -> dict[str, DeltaTable]:
-        """The logs, current tables and histories, by their names."""
-        return {
-            f"{folder.parent.name.removesuffix('.db')}.{folder.name}": DeltaTable(folder)
-            for folder in (self.lake / "warehouse").glob("*.db/*")
-            if (folder / "_delta_log").is_dir() and folder.parent.name != "tidemark.db"
-        }
-
-    def spark_process(self) -> int:
-        server = json.loads((self.lake / "server" / "server.json").read_text())
-        return int(server["processes"]["spark"])
-
-
-def _run(source: postgres.Postgres, capture: dms.Capture, place: _Place, folder: Path) -> Soak:
+def _run(source: postgres.Postgres, capture: dms.Capture, place: Place, folder: Path) -> Soak:
     soak = Soak()
     project = place.project
     settings = project.folder / "dbt_project.yml"
@@ -164,13 +126,13 @@ def _run(source: postgres.Postgres, capture: dms.Capture, place: _Place, folder:
     soak.left = _left(tables)
     dead = place.lake / "warehouse" / "tidemark.db" / "dead_letter"
     soak.dead_letters = _count(DeltaTable(dead)) if dead.exists() else 0
-    soak.differences = _differences(source, place, start, snapshot)
+    soak.differences = differences(source, place, TASK, start, snapshot)
     _tell(soak)
     return soak
 
 
-def _measure(soak: Soak, place: _Place) -> None:
-    process = place.spark_process()
+def _measure(soak: Soak, place: Place) -> None:
+    process = place.processes()["spark"]
     status = Path(f"/proc/{process}/status").read_text()
     resident = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert resident
@@ -197,29 +159,6 @@ def _left(tables: Mapping[str, DeltaTable]) -> list[str]:
         there = {file for file in there if "_delta_log" not in file}
         left += [f"{name} {file}" for file in there - set(table.file_uris())]
     return left
-
-
-def _differences(
-    source: postgres.Postgres, place: _Place, start: int, snapshot: tuple[str, str]
-) -> list[str]:
-    spark = place.project.spark
-    tables = truth.tables(source)
-    found = []
-    for name in TASK.tables:
-        table = dms.captured(tables[name], ())
-        for layer, prefix in (("current", "cur"), ("history", "hist")):
-            folder = place.lake / "warehouse" / f"{layer}.db" / f"{prefix}_soak__{name}"
-            spark.read.format("delta").load(str(folder)).createOrReplaceTempView(f"soak_{layer}")
-        lines = truth.of_contents(
-            truth.content(source, table), truth.shown_content(spark, "soak_current", table)
-        )
-        lines += truth.of_versions(
-            truth.versions(source, table, start),
-            truth.shown_versions(spark, "soak_history", table),
-            snapshot,
-        )
-        found += [f"{name} {line}" for line in lines]
-    return found
 
 
 def _tell(soak: Soak) -> None:

@@ -50,11 +50,21 @@ def test_a_first_build_asks_whether_there_is_anything_to_derive(
     changes: int, keys: int, truncates: int, one_each: bool
 ) -> None:
     counts = {"changes": changes, "changed_keys": keys, "truncates": truncates}
-    macros = Macros(answers=[{**counts, "unknown_reloads": 0}])
+    macros = Macros(answers=[{**counts, "unknown_reloads": 0, "without_key": 0}])
     found = macros.scope_of_changes("the_changes", FEED, "the_table")
     assert found["kind"] == "everything"
     assert found["one_each"] is one_each
     assert found["truncates"] is (truncates > 0)
+
+
+def test_changes_that_landed_with_another_key_stop_a_rebuild() -> None:
+    """A delete may have only the old key: without it, the row that it deleted would come back."""
+    counts = {"changes": 5, "changed_keys": 5, "truncates": 0, "unknown_reloads": 0}
+    macros = Macros(answers=[{**counts, "without_key": 2}])
+    told = "2 changes do not have the key a, b: they landed when the key was another one"
+    with pytest.raises(CompilerError, match=told):
+        macros.scope_of_changes("the_changes", {**FEED, "key": ["a", "b"]}, "the_table")
+    assert "_op <> 'T' and (a is null or b is null)" in macros.asked[0]
 
 
 @pytest.mark.parametrize(

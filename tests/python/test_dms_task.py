@@ -399,6 +399,30 @@ def test_a_task_and_samples_of_its_files_declare_its_tables_wholly(
     assert place.text("shop") == before
 
 
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        ({"column-filter": "pk-only"}, ["b", "a"]),
+        # The others may be of any columns.
+        ({"column-filter": "non-lob"}, "id"),
+        ({}, "id"),
+    ],
+)
+def test_before_images_of_the_key_alone_show_the_key(
+    place: Place, images: dict[str, str], expected: str | list[str]
+) -> None:
+    row = {"id": 1, "b": 2, "a": 3, "c": 4}
+    change = {"Op": "U", **row, "BI_b": 1, "BI_a": 3}
+    place.land("s/t/LOAD00000001.parquet", parquet([row]))
+    place.land("s/t/20260401-134119166.parquet", parquet([change]))
+    where = "s.%"
+    rule = transform(
+        "column", "add-before-image-columns", where=where, more={"before-image-def": images}
+    )
+    place.of_files([include("s", "t"), rule], DataFormat="parquet")
+    assert place.tables("s")["t"]["key"] == expected
+
+
 def test_what_the_task_says_goes_before_what_samples_suggest(place: Place) -> None:
     place.land("s/t/LOAD00000001.csv", f'"{TIME}"^1^"x^y"^~\n"{TIME}"^2^b^~\n')
     place.land("s/t/20260401-134119166.csv", f'I^"{TIME}"^3^c^?\n')

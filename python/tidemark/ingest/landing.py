@@ -260,7 +260,9 @@ def _refused_together(
         return positions.refused(load, found), []
     if feed.format == "dms" and sum(file.kind == "changes" for file in files) > 2:
         told = producers.names_told(found)
-        return producers.refused(told, plan.confirmed | plan.landed_before), []
+        refused = producers.refused(told, plan.confirmed | plan.landed_before)
+        if refused and not producers.is_one_that_repeats(told, found):
+            return refused, []
     return {}, []
 
 

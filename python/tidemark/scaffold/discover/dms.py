@@ -34,11 +34,13 @@ _CHANGE_SEQUENCE = re.compile(r"20\d{33}")
 class Dialect:
     """What is known about a table's files, as a feed without columns.
 
-    If it is not known whether change files have Op, samples decide.
+    If it is not known whether change files have Op, samples decide. `images_are_of_key`: whether
+    the columns with a before image are the key.
     """
 
     feed: Feed
     is_op_known: bool = True
+    images_are_of_key: bool = False
 
     def has_op(self, kind: str) -> bool | None:
         """Whether files of this kind have Op. None if samples must decide."""
@@ -114,8 +116,7 @@ def fill(
     names = list(dict.fromkeys(name for frame in frames for name in frame.names or ()))
     found = {name: [c for frame in frames if (c := frame.named(name))] for name in names}
     prefix = known.feed.before_image_prefix if known else "BI_"
-    if prefix:
-        _take_before_images(table, found, prefix)
+    with_image = _take_before_images(table, found, prefix) if prefix else []
     declared = set_columns(table, found)
     changed = [frame for frame in frames if frame.kind == "changes"]
     for name, column in declared.items():
@@ -134,6 +135,9 @@ def fill(
         return [[value for each in rows for value, op in each if op not in ("U", "D")]]
 
     find_key(table, declared, values_of)
+    if known and known.images_are_of_key and with_image and {*with_image} <= {*declared}:
+        keys = [declared[name] for name in with_image]
+        table.key = keys[0] if len(keys) == 1 else keys
 
 
 def set_sequence(table: Table, column: str) -> None:
@@ -339,18 +343,22 @@ def _name_columns(table: Table, frames: Sequence[_Frame]) -> None:
         frame.names = names
 
 
-def _take_before_images(table: Table, found: dict[str, list[Column]], prefix: str) -> None:
-    """Remove before images: `BI_id` next to `id` is its value before an update."""
-    names = {name.lower() for name in found}
-    images = [
-        name
+def _take_before_images(table: Table, found: dict[str, list[Column]], prefix: str) -> list[str]:
+    """Remove before images: `BI_id` next to `id` is its value before an update.
+
+    Gives the names of the columns that have one.
+    """
+    names = {name.lower(): name for name in found}
+    images = {
+        name: names[name[len(prefix) :].lower()]
         for name in found
         if name.upper().startswith(prefix.upper()) and name[len(prefix) :].lower() in names
-    ]
+    }
     for name in images:
         del found[name]
     if images:
-        table.settings["before_image_prefix"] = images[0][: len(prefix)]
+        table.settings["before_image_prefix"] = next(iter(images))[: len(prefix)]
+    return list(images.values())
 
 
 def tables_of_transactions(found: Iterable[Sample]) -> set[tuple[str, str]]:

@@ -246,7 +246,13 @@ class Task:
             unavailable_value=found.get("unavailable_value"),
             before_image_prefix=found.get("before_image_prefix"),
         )
-        return Dialect(reads, is_op_known=not self.is_op_doubtful)
+        images = self.images(schema, table) or {}
+        return Dialect(
+            reads,
+            is_op_known=not self.is_op_doubtful,
+            # Without names in the files, `reads` cannot tell images from columns.
+            images_are_of_key=self.has_names and images.get("column-filter") == "pk-only",
+        )
 
     def text(self, name: str) -> str:
         """A setting of the target, or ''."""
