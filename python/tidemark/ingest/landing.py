@@ -85,7 +85,8 @@ def land(
                     landed.failure = str(Why.TO_BE_RETRACTED(file=file.path))
         todo = [(each, each.plan) for each in work if each.plan and not each.failure]
         ledger.write_planned(own, [(landed.feed, plan) for landed, plan in todo], run_id)
-        sizes = [file.size for _, plan in todo for file in plan.files]
+        sizes = [sum(file.size for file in plan.files) for _, plan in todo]
+        files = sum(len(plan.files) for _, plan in todo)
         with_tombstones = tombstones.subjects(own) if todo else frozenset[str]()
 
         def load_of(landed: Landed, plan: ledger.Plan) -> Load:
@@ -100,7 +101,7 @@ def land(
                 if landed.outcome:
                     landed.notes += landed.outcome.notes
                     done = sum(len(plan.files) for landed, plan in todo if landed.outcome)
-                    progress(done, len(sizes))
+                    progress(done, files)
             except Exception as error:  # the other tables land
                 landed.failure = session.readable(error)
             landed.seconds += time.monotonic() - started_at
@@ -114,7 +115,8 @@ def land(
             finally:
                 wait(started)
 
-        suited = session.commits_tell(run_id) | session.suited_to(sum(sizes))
+        of_run = sum(sizes), max(sizes, default=0)
+        suited = session.commits_tell(run_id) | session.suited_to(*of_run)
         suited |= reading.settings_for(sum(sizes))
         try:
             # Spark may still be starting.
