@@ -62,9 +62,9 @@ ESSENTIAL = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
-# From this many bytes of new files of one table on, whole-stage code generation saves time: a run of
-# three rows takes a fifth longer with it, a run of 10,000 rows a third less. Each table has code of
-# its own, so many small tables do not count as a large one.
+# From this many bytes of new files of one table on, whole-stage code generation saves time: a run
+# of three rows takes a fifth longer with it, a run of 10,000 rows a third less. Each table has code
+# of its own, so many small tables do not count as a large one.
 _MUCH = 128 << 10
 _COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
