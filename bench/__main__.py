@@ -14,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from tabulate import tabulate
 
@@ -37,30 +38,39 @@ SIZES = {
     "1M late": (1_000_000, 50_000, 0.005),
 }
 _IDLE = 0.1
+FEED = {
+    "format": "dms",
+    "key": "id",
+    "sequence": "change_seq",
+    "timestamp_column": "commit_ts",
+}
 
 
 class Side:
     """A project with one table, in a folder of its own."""
 
-    def __init__(self, folder: Path, *, has_history: bool = True) -> None:
+    def __init__(
+        self, folder: Path, feed: Mapping[str, Any] = FEED, *, has_history: bool = True
+    ) -> None:
         self.folder = folder
         self.tidemark("init", str(folder))
         self.landing = folder / "landing" / "shop" / "customers"
         self.landing.mkdir(parents=True)
-        feed = {
-            "format": "dms",
-            "key": "id",
-            "sequence": "change_seq",
-            "timestamp_column": "commit_ts",
-        }
-        add.write(folder, add.NewTable("shop", "customers", dict(data.COLUMNS), feed))
+        add.write(folder, add.NewTable("shop", "customers", dict(data.COLUMNS), dict(feed)))
         if not has_history:
             shutil.rmtree(folder / "models" / "history")
 
     def tidemark(self, *arguments: str) -> str:
         """Run a command in the project."""
+        return self._run("tidemark", *arguments)
+
+    def dbt(self, *arguments: str) -> str:
+        """Run a command of dbt in the project."""
+        return self._run("dbt", *arguments)
+
+    def _run(self, program: str, *arguments: str) -> str:
         there = self.folder if self.folder.exists() else self.folder.parent
-        return run([str(Path(sys.executable).with_name("tidemark")), *arguments], there)
+        return run([str(Path(sys.executable).with_name(program)), *arguments], there)
 
     def lands(self, file: Path, name: str) -> float:
         """The seconds of a run with this new file."""

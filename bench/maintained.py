@@ -23,7 +23,7 @@ _QUERIES = {
 }
 
 
-def _stored(side: Side, table: str) -> tuple[int, int]:
+def stored(side: Side, table: str) -> tuple[int, int]:
     """The data files of a table, of all its versions, and their bytes."""
     schema, name = table.split(".")
     folder = side.folder / ".tidemark" / "warehouse" / f"{schema}.db" / name
@@ -31,7 +31,8 @@ def _stored(side: Side, table: str) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def _live(side: Side, table: str) -> int:
+def live(side: Side, table: str) -> int:
+    """The files of the table's newest version."""
     # Delta does not understand `history` without backticks here.
     name = ".".join(f"`{part}`" for part in table.split("."))
     told = side.tidemark("sql", f"describe detail {name}", "--format", "csv").splitlines()
@@ -72,11 +73,12 @@ def measure(work: Path, rows: int, batches: int, changes: int) -> list[list[str]
         for title, query in _QUERIES.items():
             found.append([title, *(f"{_query(side, query):.2f} s" for side in sides.values())])
         for table in _TABLES:
-            stored = [_stored(side, table) for side in sides.values()]
-            live = [_live(side, table) for side in sides.values()]
-            found.append([f"`{table}`: files in use", *map(str, live)])
-            found.append([f"`{table}`: files stored", *(str(count) for count, _ in stored)])
-            found.append([f"`{table}`: bytes stored", *(size_of(size) for _, size in stored)])
+            found.append(
+                [f"`{table}`: files in use", *(str(live(side, table)) for side in sides.values())]
+            )
+            of_sides = [stored(side, table) for side in sides.values()]
+            found.append([f"`{table}`: files stored", *(str(count) for count, _ in of_sides)])
+            found.append([f"`{table}`: bytes stored", *(size_of(size) for _, size in of_sides)])
         for side in sides.values():
             side.require_truth(files / "truth.parquet")
     finally:

@@ -72,15 +72,14 @@ def _stock(folder: Path, files: Path) -> None:
 
 def measure(work: Path) -> str:
     """A table of the page: seconds, and CPU seconds per table, of a load and a batch."""
-    from bench.__main__ import Side, run
+    from bench.__main__ import FEED, Side, run
 
     made = work / "thirty"
     data.make(made, _ROWS, _ROWS, 1)
     side = Side(work / "tables")
-    feed = {"format": "dms", "key": "id", "sequence": "change_seq", "timestamp_column": "commit_ts"}
     names = [f"t{number}" for number in range(TABLES)]
     for name in names:
-        add.write(side.folder, add.NewTable("many", name, dict(data.COLUMNS), feed))
+        add.write(side.folder, add.NewTable("many", name, dict(data.COLUMNS), FEED))
     shutil.rmtree(side.landing)
     files, stock = work / "stock_files", work / "stock"
     files.mkdir()

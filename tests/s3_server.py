@@ -71,6 +71,14 @@ class S3Server:
         """Delete the object `bucket/key`."""
         self._client().delete_file(path)
 
+    def copy(self, path: str, to: Path) -> None:
+        """Copy the objects below `bucket/key` to a folder."""
+        fs.copy_files(path, str(to), source_filesystem=self._client())
+
+    def delete_below(self, path: str) -> None:
+        """Delete the objects below `bucket/key`."""
+        self._client().delete_dir_contents(path)
+
     def _client(self) -> fs.S3FileSystem:
         # Arrow's own client: another implementation of the protocol than the one under test.
         return fs.S3FileSystem(

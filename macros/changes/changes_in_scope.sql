@@ -6,7 +6,8 @@
 
     With the `cut` of a log, `_kept_from` is the place in the order of the last old change of the
     key. A change that came later, and belongs before it or at the same place, is left out, because
-    the log no longer has the changes around it.
+    the log no longer has the changes around it. Landing refuses such changes, apart from the rows of
+    initial loads.
 #}
 {%- macro changes_in_scope(changes, feed, table, scope, cut=none) -%}
 

@@ -30,6 +30,8 @@
 {%- macro _exists_with(relation, sql) -%}
     {%- if should_full_refresh() -%}{%- do return(false) -%}{%- endif -%}
     {%- set existing = load_relation(relation) -%}
-    {%- set text = '\nView Text: ' ~ sql | trim ~ '\nView ' -%}
-    {%- do return(existing and existing.is_view and text in (existing.information or '')) -%}
+    {%- if not existing or not existing.is_view -%}{%- do return(false) -%}{%- endif -%}
+    {%- set _, is_there, rest = (existing.information or '').partition('View Text: ' ~ sql | trim) -%}
+    {%- set lines = rest.splitlines() -%}
+    {%- do return(is_there and lines | length > 1 and not lines[0] and lines[1].startswith('View ')) -%}
 {%- endmacro -%}

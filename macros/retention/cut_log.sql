@@ -15,11 +15,35 @@
         {#- Otherwise these would count as old changes from now on. -#}
         {%- do tidemark._delete_from_log(log, tidemark._left_out_by(feed, log, last)) -%}
     {%- endif -%}
-    {%- set noted = tojson({'at': at, 'before': before, 'by': by, 'load_id': load_id}, sort_keys=true) -%}
+    {%- set cut = tidemark._cut(before, load_id, by) -%}
+    {%- set found = run_query(tidemark._last_old_change(feed, log, cut)).rows[0] -%}
+    {%- set told = {'at': at, 'before': before, 'by': by, 'load_id': load_id} -%}
+    {%- if found['position'] is not none -%}
+        {%- do told.update({'last': {'load_id': found['load_id'] | int, 'position': found['position'] | int}}) -%}
+    {%- endif -%}
+    {%- set noted = tojson(told, sort_keys=true) -%}
     {%- do run_query("alter table " ~ log ~ " set tblproperties ('tidemark.cut' = '" ~ noted ~ "')") -%}
     {%- do tidemark._delete_from_log(
-        log, tidemark._old_changes(feed, log, tidemark._cut(before, load_id, by), keeps_load)
+        log, tidemark._old_changes(feed, log, cut, keeps_load)
     ) -%}
+{%- endmacro -%}
+
+
+{#-
+    Where the old change with the highest place in the order is. Landing compares new changes with it,
+    so that it need not read all old ones. Not its file: Spark hides properties with certain words.
+-#}
+{%- macro _last_old_change(feed, log, cut) -%}
+    select last.*
+    from (
+        select max_by(
+            struct(_load_id as load_id, _order.position as position), struct(_order.phase, _order.sequence)
+        ) as last
+
+        from ({{ tidemark.typed_changes(log, feed) }})
+
+        where {{ cut.is_old }}
+    )
 {%- endmacro -%}
 
 

@@ -20,8 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tabulate import tabulate
 
-from tidemark import paths, report, runs, targets
+from tidemark import paths, report, retention, runs, targets
 from tidemark.dbt_plugin import dbt
+from tidemark.dbt_plugin import project as dbt_project
 from tidemark.errors import ConfigError, printable
 from tidemark.ingest import books
 from tidemark.spark import session
@@ -94,6 +95,17 @@ def diff(ref: str, *, keep: bool = False) -> None:
                     if name in built and spark.catalog.tableExists(_table(node))
                 ]
                 print(_as_markdown(compared))
+                own, parsed = books.of(spark), dbt_project.of(after)
+                anew = [
+                    node.name
+                    for name, node in wanted.items()
+                    if name in built and retention.keeps_versions(own, parsed, name)
+                ]
+                if anew:
+                    print(
+                        "\nBuilt from a log that was cut (keep_changes), so versions from before "
+                        f"the cut count as gone: {', '.join(anew)}."
+                    )
                 if not keep:
                     _drop(spark, wanted.values())
 

@@ -35,6 +35,8 @@ _LETTER = ("source_name", "table_name", "load_id", "file", "position")
 # The version of a file in _delta_log.
 _VERSION = re.compile(r"\.?(\d{20})\.")
 _INTERVAL = "delta.checkpointInterval"
+# What dbt's schemas for the rows of failed tests are called, or end with.
+_OF_FAILURES = "dbt_test__audit"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,6 +50,7 @@ class Done:
     deleted: int = 0
     masked: int = 0
     built: bool = False
+    dropped: bool = False
     version: int | None = None
 
 
@@ -212,6 +215,8 @@ class _Erasure:
         names = sorted(self.parsed.nodes[name].name for name in below)
         self.say(f"To be built anew: {', '.join(names) or 'nothing'}.")
         self.say(f"Landed files to delete: {printable(', '.join(sorted(files))) or 'none'}.")
+        if stored := self._stored_failures():
+            self.say(f"Tables with the rows of failed tests to drop: {', '.join(stored)}.")
         for line in self._to_check():
             self.say(f"You will have to check: {line}")
         self.say("Nothing was changed.")
@@ -229,6 +234,8 @@ class _Erasure:
             keeps_versions = retention.keeps_versions(self.own, self.parsed, name)
             if self.parsed.nodes[name].keeps_rows or keeps_versions:
                 self._delete_from_table(name)
+        for relation in self._stored_failures():
+            self._drop(relation)
         try:
             self._build(below)
         except TidemarkError as error:
@@ -364,6 +371,7 @@ class _Erasure:
                 wanted += [(tombstones.FILE, feed.name, file) for file in files]
         if not known:
             wanted += [(tombstones.LEFT, "", line) for line in self._to_check()]
+        wanted += [(tombstones.DROPS, "", relation) for relation in self._stored_failures()]
         if keeps_files:
             wanted.append((tombstones.KEEPS_FILES, "", ""))
         self.own.append(
@@ -382,6 +390,8 @@ class _Erasure:
         files_of: dict[str, set[str]] = {}
         for subject, value in of_kind.get(tombstones.FILE, ()):
             files_of.setdefault(subject, set()).add(value)
+        for _, relation in of_kind.get(tombstones.DROPS, ()):
+            self.done.of(relation).dropped = True
         self.done.left = sorted(value for _, value in of_kind.get(tombstones.LEFT, ()))
         feeds = [feed for feed in self.feeds if feed.name in names]
         return feeds, files_of, tombstones.KEEPS_FILES in of_kind
@@ -499,6 +509,38 @@ class _Erasure:
             if node.relation:
                 self.done.of(node.relation).built = not node.keeps_rows
 
+    def _stored_failures(self) -> list[str]:
+        """The tables with the rows of failed tests (store_failures), also of tests that are gone.
+
+        They may have any column of what was tested.
+        """
+        spark, known = self.spark, set(self.parsed.of_failures)
+        of_tests = {relation.split(".")[0].lower() for relation in known}
+        found = set()
+        for (schema,) in spark.sql("show schemas").collect():
+            is_dbts = schema.endswith(_OF_FAILURES)
+            if not is_dbts and schema not in of_tests:
+                continue
+            views = {row.viewName for row in spark.sql(f"show views in `{schema}`").collect()}
+            for row in spark.sql(f"show tables in `{schema}`").collect():
+                relation = f"{schema}.{row.tableName}"
+                if row.tableName not in views and (is_dbts or relation in known):
+                    found.add(relation)
+        return sorted(found)
+
+    def _drop(self, relation: str) -> None:
+        """Drop a table, with its files also if Spark leaves them. Its test writes it again."""
+        name = books.quoted(relation)
+        of_table = self.spark.sql(f"describe table extended {name}")
+        ((location,),) = of_table.where("col_name = 'Location'").select("data_type").collect()
+        self.spark.sql(f"drop table {name}")
+        try:
+            files, root = _files_in(location)
+            if files.get_file_info(root).type == fs.FileType.Directory:
+                files.delete_dir(root)
+        except OSError as error:
+            self.done.left.append(f"the files of {relation}, unless Spark deleted them. {error}")
+
     def _references_in(self, name: str, table: DataFrame) -> list[tuple[Feed, Reference]]:
         """The references of the feeds above a node whose columns its table has.
 
@@ -607,7 +649,7 @@ class _Erasure:
         file = folder / f"{self.name}.json"
         file.write_text(self.done.as_json() + "\n")
         rows = [
-            (each.table, each.deleted or "", each.masked or "", "yes" if each.built else "")
+            (each.table, each.deleted or "", each.masked or "", _anew(each))
             for each in sorted(self.done.tables.values(), key=lambda done: done.table)
         ]
         self.say(tabulate(rows, headers=["table", "deleted", "masked", "built anew"]))
@@ -615,6 +657,10 @@ class _Erasure:
         for line in self.done.left:
             self.say(f"Left for you to check: {line}")
         self.say(f"The certificate is {file}.")
+
+
+def _anew(each: Done) -> str:
+    return "dropped" if each.dropped and not each.built else "yes" if each.built else ""
 
 
 def _side_by_side(do: Callable[[T], R], each: Iterable[T]) -> list[R]:
@@ -628,16 +674,7 @@ def _forget_versions(location: str) -> None:
 
     Raises OSError if this process does not reach the files.
     """
-    # It is a path as it is, not encoded, so it may have a % or a #.
-    scheme, _, path = location.partition(":")
-    path = path.removeprefix("//")
-    if scheme == "file":
-        files: fs.FileSystem = fs.LocalFileSystem()
-        root = path
-    elif scheme == "s3a":
-        files, root = s3.client(), path
-    else:
-        raise OSError(f"Tidemark cannot delete files in {location}")
+    files, root = _files_in(location)
     entries = files.get_file_info(fs.FileSelector(f"{root}/_delta_log"))
     versions = [
         (int(found[1]), each) for each in entries if (found := _VERSION.match(each.base_name))
@@ -647,6 +684,18 @@ def _forget_versions(location: str) -> None:
     for version, each in versions:
         if version < newest:
             files.delete_file(each.path)
+
+
+def _files_in(location: str) -> tuple[fs.FileSystem, str]:
+    """What reaches a table's files, and the path there. Raises OSError if this process cannot."""
+    # It is a path as it is, not encoded, so it may have a % or a #.
+    scheme, _, path = location.partition(":")
+    path = path.removeprefix("//")
+    if scheme == "file":
+        return fs.LocalFileSystem(), path
+    if scheme == "s3a":
+        return s3.client(), path
+    raise OSError(f"Tidemark cannot delete files in {location}")
 
 
 def _now() -> str:

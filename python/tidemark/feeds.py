@@ -557,6 +557,11 @@ class Feed:
         return self.is_placed and self.sequence == ("offset",)
 
     @property
+    def has_generations(self) -> bool:
+        """Whether a reload starts the order of changes anew."""
+        return self.format == "dms" and bool(self.sequence)
+
+    @property
     def is_full_extract(self) -> bool:
         """Whether each extract is the whole table."""
         return self.format == "extract" and not self.status_column

@@ -164,8 +164,7 @@ def maintain(
             say(_planned(due))
         if old_runs:
             say(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
-        for feed, before in cuts:
-            say(f"The log of {feed.name} would be cut: changes from before {before:%Y-%m-%d}.")
+        retention.show(own, parsed, cuts, say)
         if not due and not old_runs and not cuts:
             say(f"Nothing to do for {report.counted(len(chosen), 'table')}.")
         return
@@ -175,7 +174,10 @@ def maintain(
 
     spark = session.get()
     with lease.held(spark):
-        retention.cut_logs(books.of(spark), parsed, logs, say)
+        if any(feed.keep_changes for feed in logs):
+            retention.cut_logs(books.of(spark), parsed, logs, say)
+            # A cut leaves old files.
+            looks = _looks(chosen, wanted)
         _maintain(spark, looks, wanted, say)
         if not names:
             _forget(spark, wanted, say)

@@ -6,7 +6,7 @@ longer tells what they follow. A history keeps its versions from before the cut.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -94,17 +94,36 @@ def cut_logs(
     own: Books, parsed: project.Project, logs: Iterable[Feed], say: Callable[[str], None]
 ) -> None:
     """Cut the logs that are due, and tell so. Raises TidemarkError if that fails."""
-    cuts = due(own, logs)
-    if not cuts:
-        return
-    waiting = parsed.due(ledger.read(own, {}).newest_loads, project.read_builds(own)[0])
-    for feed, before in cuts:
-        obstacle = _obstacle(own, parsed, feed, waiting)
+    for feed, before, obstacle in _planned(own, parsed, due(own, logs)):
         if obstacle:
             say(f"The log of {feed.name} was not cut: {obstacle}.")
         else:
             count = report.counted(cut(own, feed, before), "change")
             say(f"Cut the log of {feed.name}: deleted {count} from before {before:%Y-%m-%d}.")
+
+
+def show(
+    own: Books,
+    parsed: project.Project,
+    cuts: Sequence[tuple[Feed, datetime]],
+    say: Callable[[str], None],
+) -> None:
+    """Tell which of these logs would be cut, and what hinders the others."""
+    for feed, before, obstacle in _planned(own, parsed, cuts):
+        if obstacle:
+            say(f"The log of {feed.name} would not be cut: {obstacle}.")
+        else:
+            say(f"The log of {feed.name} would be cut: changes from before {before:%Y-%m-%d}.")
+
+
+def _planned(
+    own: Books, parsed: project.Project, cuts: Sequence[tuple[Feed, datetime]]
+) -> Iterator[tuple[Feed, datetime, str]]:
+    """The cuts that are due, with what hinders each."""
+    if cuts:
+        waiting = parsed.due(ledger.read(own, {}).newest_loads, project.read_builds(own)[0])
+        for feed, before in cuts:
+            yield feed, before, _obstacle(own, parsed, feed, waiting)
 
 
 def _obstacle(own: Books, parsed: project.Project, feed: Feed, waiting: set[str]) -> str:

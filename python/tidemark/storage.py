@@ -198,16 +198,17 @@ class _Remote(LandingFolder):
 
     def has(self, path: str) -> bool:
         try:
-            self._files(path)
+            # Over Spark Connect, only a question finds that a path is missing.
+            return bool(self._files(path).columns)
         except Exception as error:  # Spark's AnalysisException
             if "PATH_NOT_FOUND" in str(error):
                 return False
             raise
-        return True
 
     def walk(self, path: str, known: Known) -> Iterator[Found]:
         try:
             files = self._files(path)
+            uris = files.inputFiles()
         except Exception as error:  # Spark's AnalysisException
             if "PATH_NOT_FOUND" in str(error):
                 return
@@ -217,7 +218,7 @@ class _Remote(LandingFolder):
         # from its known version. An object's time may be the start of its upload, so it may be
         # earlier than the moment the object appeared.
         versions = known()
-        names = {self._below(unquote(uri)): uri for uri in files.inputFiles()}
+        names = {self._below(unquote(uri)): uri for uri in uris}
         names = {
             name: uri for name, uri in names.items() if not any(map(SIDE.search, name.split("/")))
         }

@@ -778,11 +778,14 @@ def test_tables_of_cut_logs_converge(module_project: Callable[[], Project]) -> N
                 continue
             of_table = [_counted_anew(case) for case in found] if table is by_epoch else found
             land_batch(project, table, of_table, batch)
+        too_late: dict[str, int] = {}
         for table in tables:
             if batch:
-                _leave_out_what_is_too_late(table, cuts[table.name])
+                too_late[table.name] = _leave_out_what_is_too_late(table, cuts[table.name])
         project.build()
         for table in tables:
+            if batch and table is not dumped:
+                _is_in_the_dead_letter(project, table, too_late[table.name])
             table.landed = len(table.events)
             compare(project, table, f"of a cut log, after batch {batch + 1}")
             cuts[table.name] = _cut(project, table)
@@ -807,8 +810,15 @@ def _cut(project: Project, table: Table) -> int:
     return at
 
 
-def _leave_out_what_is_too_late(table: Table, cut_at: int) -> None:
-    """Forget the events that landing refuses after a cut, or builds leave out."""
+def _is_in_the_dead_letter(project: Project, table: Table, count: int) -> None:
+    source, name = table.name.split(".")
+    letters = project.spark.table("tidemark.dead_letter").where("reason like '%(keep_changes)'")
+    found = letters.where(f"source_name = '{source}' and table_name = '{name}'").count()
+    assert found == count, f"dead letters of {table.name} ({REPLAY})"
+
+
+def _leave_out_what_is_too_late(table: Table, cut_at: int) -> int:
+    """Forget the events that landing refuses after a cut; gives how many there are."""
     is_extract = table.name == "cut.extract"
 
     def is_old(event: Event) -> bool:
@@ -828,7 +838,10 @@ def _leave_out_what_is_too_late(table: Table, cut_at: int) -> None:
         return bool(event.key and known and event.turn <= max(known))
 
     new = zip(table.events[table.landed :], settled[table.landed :], strict=True)
-    table.events[table.landed :] = [event for event, turned in new if not is_too_late(turned)]
+    taken = [event for event, turned in new if not is_too_late(turned)]
+    count = len(table.events) - table.landed - len(taken)
+    table.events[table.landed :] = taken
+    return count
 
 
 def _lose_what_need_not_be_read(project: Project, table: Table) -> int:

@@ -1,5 +1,6 @@
 """`tidemark diff`: what a pull request changes in the tables, on a git repository of its own."""
 
+import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -79,7 +80,7 @@ def test_a_comparison_shows_rows_columns_and_examples(
 
     assert diff(pr, "main") == 0
     told = capfd.readouterr().out
-    assert re.search(r"Compared with `main` \([0-9a-f]{7}\): 3 models differ or depend", told)
+    assert re.match(r"Compared with `main` \([0-9a-f]{7}\): 3 models differ or depend", told)
     assert "Deleted: pr_old; their tables stay." in told
     lines = {line.split()[1]: line for line in told.splitlines() if line.startswith("| pr_")}
     assert {*lines} == {"pr_added", "pr_counts", "pr_segments"}
@@ -112,6 +113,25 @@ def test_a_failed_test_fails_after_the_comparison(
     assert pr.rows(f"{kept}.pr_segments", ["*"]) == []
     pr.spark.sql(f"drop schema {kept} cascade")
     (pr.folder / "tests/pr_has_rows.sql").unlink()
+
+
+@pytest.mark.slow
+def test_a_history_of_a_log_that_was_cut_is_named(
+    pr: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    at = "2020-01-01 00:00:00+00:00"
+    cut = json.dumps({"at": at, "before": at, "by": "change", "load_id": 0})
+    pr.spark.sql(f"alter table log_pr.t set tblproperties ('tidemark.cut' = '{cut}')")
+    file = pr.folder / "models/history/pr/hist_pr__t.sql"
+    before = file.read_text()
+    file.write_text(f"{before}\n-- changed\n")
+    try:
+        assert diff(pr, "main") == 0
+    finally:
+        file.write_text(before)
+        pr.spark.sql("alter table log_pr.t unset tblproperties ('tidemark.cut')")
+    told = capfd.readouterr().out
+    assert "so versions from before the cut count as gone: hist_pr__t." in told
 
 
 @pytest.mark.slow

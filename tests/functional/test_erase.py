@@ -124,6 +124,7 @@ LATE = {
     "items/20240105-100000000": ["U,8,1,Zebulon late,9", "I,10,2,Bob too,9"],
     "calls/20240105-100000000": ["I,4,42,555-0142,9,9", "U,1,,555-0142,8,8"],
 }
+STORED = "dbt_test__audit.people_have_no_name"
 SECRET = re.compile("zebulon|secretnote|555-0142", re.IGNORECASE)
 CURRENT = ("cur_gdpr__people", "cur_gdpr__orders", "cur_gdpr__items", "cur_gdpr__calls")
 
@@ -218,6 +219,12 @@ def gdpr(module_project: Callable[[], Project]) -> Project:
         "unique_key='order_id', strategy='check', check_cols=['note']) }} "
         "select order_id, customer_id, note from {{ ref('cur_gdpr__orders') }}{% endsnapshot %}",
     )
+    # dbt keeps the rows that fail it.
+    project.write(
+        "tests/people_have_no_name.sql",
+        "{{ config(store_failures=true, severity='warn') }} "
+        "select id, name from {{ ref('cur_gdpr__people') }} where name is not null",
+    )
     project.land("gdpr/calls/notes.txt", "what someone wrote")
     for days in (("LOAD", "0101"), ("0102", "0103", "0104", "CDC_")):
         land(
@@ -229,6 +236,8 @@ def gdpr(module_project: Callable[[], Project]) -> Project:
             },
         )
         assert tidemark(project, "run") == 0
+    # That of a test that is gone.
+    project.spark.sql(f"create table {STORED}_before as select * from {STORED}")
     return project
 
 
@@ -260,6 +269,7 @@ def test_nothing_changes_before_someone_means_it(
     assert "1 key of gdpr.orders, which belonged to the subject and to someone else" in told
     assert "gdpr/calls/notes.txt: it is set aside" in told
     assert "snap_gdpr__orders" in told and "20240103-100000000.csv" in told
+    assert f"rows of failed tests to drop: {STORED}, {STORED}_before." in told
     assert {table: gdpr.commits(f"log_gdpr.{table}") for table in TABLES} == before
     assert found(gdpr)
 
@@ -331,6 +341,9 @@ def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
         4
     ]
     assert not stated["remains"] and len(stated["files"]) == 9
+    assert gdpr.rows(STORED, ["id"], "id") == [(43,), (44,), (45,)], "the test has run again"
+    assert f"{STORED}_before" in {each["table"] for each in stated["tables"] if each["dropped"]}
+    assert not gdpr.spark.catalog.tableExists(f"{STORED}_before")
     assert any("1 key of gdpr.orders" in line for line in stated["left"])
 
     # Nothing is due, and the log has what the ledger says.

@@ -88,7 +88,8 @@ def _written(project: Project, table: str) -> int:
     actions = map(json.loads, max(log.glob("*.json")).read_text().splitlines())
     added = [action["add"] for action in actions if "add" in action]
     vectors = [add["deletionVector"]["sizeInBytes"] for add in added if add.get("deletionVector")]
-    return sum(add["size"] for add in added if not add.get("deletionVector")) + sum(vectors)
+    files = [add["size"] for add in added if not add.get("deletionVector")]
+    return int(sum(files + vectors))
 
 
 def _spark_jobs(project: Project) -> int:

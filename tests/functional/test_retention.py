@@ -3,13 +3,16 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from deltalake import DeltaTable
 
 from tests.project import Project
 from tidemark import cli
+from tidemark.ingest import books
 
 pytestmark = pytest.mark.functional
 
@@ -45,7 +48,7 @@ def test_a_log_is_cut_and_the_tables_stay_right(
     columns = {"id": "int", "name": "string", "seq": "bigint"}
     feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
     project.add("kept.t", columns, "id", **feed)
-    _tag_subject(project)
+    tag_subject(project, "kept", "t")
     project.write(
         "tests/complete.sql",
         "{{ tidemark.test_log_is_complete(source('kept', 't'), 'kept', 't') }}",
@@ -78,13 +81,19 @@ def test_a_log_is_cut_and_the_tables_stay_right(
     assert tidemark(project, "maintain", "kept.t") == 0
     assert "Cut" not in capfd.readouterr().out
 
-    # One change is too late; the others find their place, also behind what the log has lost.
-    land(project, 3, f"U,{OLD[2]},1,late,3", f"U,{recent(30)},1,d1,5", f"U,{recent(40)},2,d2,5")
+    # Two changes are too late: one by its time, one by its sequence. The others find their place,
+    # also behind what the log has lost.
+    too_late = (f"U,{OLD[2]},1,late,3", f"U,{recent(10)},1,less,3", f"U,{recent(10)},3,same,1")
+    land(project, 3, *too_late, f"U,{recent(30)},1,d1,5", f"U,{recent(40)},2,d2,5")
     assert tidemark(project, "run") == 0
     # The tests share one lake.
-    letters = "(select reason from tidemark.dead_letter where source_name = 'kept')"
-    assert project.rows(letters, ["reason"]) == [
-        (f"changed before {day}, and the log keeps no changes from before (keep_changes)",)
+    letters = "(select * from tidemark.dead_letter where source_name = 'kept')"
+    kept = f"{day}, and the log keeps no"
+    order = f"its place in the order is not after that of the key's last change from before {kept}"
+    assert project.rows(letters, ["position", "column", "value", "reason"], "position") == [
+        (1, "ts", OLD[2], f"changed before {kept} changes from before (keep_changes)"),
+        (2, "seq", "3", f"{order} earlier changes (keep_changes)"),
+        (3, "seq", "1", f"{order} earlier changes (keep_changes)"),
     ]
     expected = {
         1: [*_closed(known[1][:3]), ("d1", recent(30), 4, False), ("e1", recent(20), 5, True)],
@@ -121,16 +130,68 @@ def test_a_log_is_cut_and_the_tables_stay_right(
     assert {key: versions(project, key) for key in (2, 3)} == {2: expected[2], 3: expected[3]}
 
 
+@pytest.mark.slow
+def test_changes_after_a_reload_are_not_too_late(
+    module_project: Callable[[], Project], capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = module_project()
+    columns = {"id": "int", "name": "string", "seq": "bigint"}
+    feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
+    project.add("again.t", columns, "id", max_dead_letters=0, **feed)
+    load, changes = "again/t/LOAD00000001.csv", "again/t/20240101-{:09d}.csv"
+    project.land(load, f"{OLD[0]},1,a,0\n{OLD[0]},2,a,0\n", modified=1_577_836_800)
+    old = [f"U,{OLD[1]},{key},x,6\nU,{OLD[2]},{key},b,7\n" for key in (1, 2)]
+    project.land(changes.format(1), "".join(old))
+    assert tidemark(project, "land") == 0
+    assert tidemark(project, "maintain", "--dry-run", "again.t") == 0
+    told = capfd.readouterr().out
+    assert "The log of again.t would not be cut: cur_again__t, hist_again__t, stg_again__t" in told
+    assert tidemark(project, "run") == 0
+    assert tidemark(project, "maintain", "again.t", "--vacuum-after", "0 hours", "--force") == 0
+    # What the cut has replaced is gone, too.
+    place = books.place("log_again.t")
+    assert len([*Path(place).rglob("*.parquet")]) == len(DeltaTable(place).file_uris())
+
+    # The reload begins the order anew: its changes apply on top, whatever their sequence.
+    yesterday = NOW - timedelta(days=1)
+    loaded = f"{yesterday:%Y-%m-%d %H:%M:%S}"
+    project.land(
+        load, "".join(f"{loaded},{key},c,0\n" for key in (1, 2)), modified=yesterday.timestamp()
+    )
+    later = f"again/t/{NOW:%Y%m%d-%H%M%S}000.csv"
+    project.land(later, f"U,{recent(0)},1,d,3\n")
+    project.land(changes.format(2), f"U,{recent(2)},2,less,3\n")
+    assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_again__t", ["id", "name"], "id") == [(1, "d"), (2, "c")]
+    names = project.rows("history.hist_again__t", ["id", "name"], "id, version_number")
+    expected = {1: "axbcd", 2: "axbc"}
+    assert names == [(key, name) for key in expected for name in expected[key]]
+    letters = "(select * from tidemark.dead_letter where source_name = 'again')"
+    assert project.rows(letters, ["file", "value"]) == [(changes.format(2), "3")]
+    # Someone has seen to it.
+    capfd.readouterr()
+    assert tidemark(project, "status", "--check") == 1
+    assert "again.t: 1 open dead letter" in capfd.readouterr().err
+    is_open = f"superseded_by is null and file = '{changes.format(2)}'"
+    accept = f"update tidemark.dead_letter set superseded_by = 0 where {is_open}"
+    assert tidemark(project, "sql", accept) == 0
+    assert tidemark(project, "status", "--check") == 0
+
+    # Later loads know the reload.
+    project.land(f"again/t/{NOW:%Y%m%d-%H%M%S}001.csv", f"U,{recent(0)},2,e,4\n")
+    assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_again__t", ["id", "name"], "id") == [(1, "d"), (2, "e")]
+
+
 def _closed(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [(*row[:3], False) for row in rows]
 
 
-def _tag_subject(project: Project) -> None:
+def tag_subject(project: Project, source: str, table: str) -> None:
     """The key is that of a person."""
-    file = project.folder / "models/staging/kept/_kept__sources.yml"
+    file = project.folder / f"models/staging/{source}/_{source}__sources.yml"
     told = yaml.safe_load(file.read_text())
-    (column,) = (
-        each for each in told["sources"][0]["tables"][0]["columns"] if each["name"] == "id"
-    )
+    (columns,) = (each["columns"] for each in told["sources"][0]["tables"] if each["name"] == table)
+    (column,) = (each for each in columns if each["name"] == "id")
     column["config"] = {"meta": {"subject": "person"}}
     file.write_text(yaml.safe_dump(told, sort_keys=False))

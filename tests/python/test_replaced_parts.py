@@ -98,6 +98,7 @@ PINNED = {
         "624f53a8bdc24f42129b763ef5ccbe26d14c1b08ef3f3af42fd49ffe954418a9"
     ),
     "spark__create_csv_table": ("6defedd052ddc153d771e65438da57b7a856dd9b99d93d2a111dba566cadaf43"),
+    "spark__create_view_as": ("2495e182f0ce6368e6a1763c48fdf6f05c280a309f043f11b6009c94aa248504"),
     "spark__reset_csv_table": ("21519fb3e8e826beaaa8c9af8b72b9534020657dd6bb603f8c1b082feddcbda5"),
     "spark__create_columns": ("46ba7460ff25501076fa0f60a82ca812459da6c9781053b98237f92443eced68"),
     "spark__get_columns_in_relation": (

@@ -62,7 +62,9 @@ def test_freshness_is_read_as_dbt_has_it() -> None:
     freshness = {"warn_after": never, "error_after": {"count": 2, "period": "day"}, "filter": None}
     source = {"source_name": "shop", "name": "orders", "freshness": freshness}
     sources = [source, {**source, "name": "b", "loaded_at_field": "_changed_at"}]
-    bounds = status._bounds(Project([*sources, {**source, "name": "c", "freshness": None}], {}, []))
+    bounds = status._bounds(
+        Project([*sources, {**source, "name": "c", "freshness": None}], {}, [], [])
+    )
     assert bounds["shop.orders"] == {"error_after": timedelta(days=2)}
     assert "_changed_at" in bounds["shop.b"]
     assert not bounds["shop.c"]

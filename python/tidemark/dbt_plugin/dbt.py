@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, redirect_stdout
+from io import StringIO
 from typing import Any
 
 from dbt.cli.main import dbtRunner, dbtRunnerResult
@@ -45,9 +46,11 @@ def feeds(manifest: Any) -> list[Feed]:
 
 def listed(options: Sequence[str]) -> list[str]:
     """The ids of the nodes that these options of dbt select."""
-    result = invoke(
-        ["--quiet", "--no-print", "ls", "--output", "json", "--output-keys", "unique_id", *options]
-    )
+    # dbt prints them, whatever its options say.
+    with redirect_stdout(StringIO()):
+        result = invoke(
+            ["--quiet", "ls", "--output", "json", "--output-keys", "unique_id", *options]
+        )
     if not result.success:
         raise ConfigError(f"dbt could not select what to build: {result.exception}")
     return [json.loads(line)["unique_id"] for line in result.result]

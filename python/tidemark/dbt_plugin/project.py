@@ -85,11 +85,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Project:
-    """The parts of dbt's manifest that a run needs. `sources` is the input of `feeds_of`."""
+    """The parts of dbt's manifest that a run needs. `sources` is the input of `feeds_of`.
+
+    `of_failures` are the `schema.table` in which dbt stores the rows of failed tests, if it does.
+    """
 
     sources: list[dict[str, Any]]
     nodes: dict[str, Node]
     tests: list[str]
+    of_failures: list[str]
 
     @cached_property
     def feeds(self) -> list[Feed]:
@@ -205,7 +209,9 @@ def of(manifest: Any) -> Project:
                 relation=f"{of_dbt.schema}.{of_dbt.alias}" if is_written else "",
                 keeps_rows=is_written and keeps,
             )
-    return Project([*sources.values()], nodes, _tests_of(manifest))
+    data_tests = [node for node in manifest.nodes.values() if node.resource_type == "test"]
+    of_failures = [f"{test.schema}.{test.alias}" for test in data_tests]
+    return Project([*sources.values()], nodes, _tests_of(manifest), of_failures)
 
 
 def current() -> Project:
@@ -236,7 +242,7 @@ def cached() -> Project | None:
             name: Node(**{**node, "parents": tuple(node["parents"]), "relation": node["relation"]})
             for name, node in kept["nodes"].items()
         }
-        return Project(kept["sources"], nodes, kept["tests"])
+        return Project(kept["sources"], nodes, kept["tests"], kept["of_failures"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -250,6 +256,7 @@ def keep(project: Project, manifest: Any, stamp: str) -> None:
         "sources": project.sources,
         "nodes": {name: asdict(node) for name, node in project.nodes.items()},
         "tests": project.tests,
+        "of_failures": project.of_failures,
     }
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from tidemark import readers
 from tidemark.feeds import Feed
 from tidemark.ingest import (
     books,
+    cuts,
     erased,
     events,
     full_loads,
@@ -100,6 +101,7 @@ def _may_be_plain(load: Load) -> bool:
     return (
         not any((*decides, feed.changed_columns, feed.format == "debezium" and feed.loaded_at))
         and not feed.epochs
+        and not (load.cut and cuts.may_go_back(feed))
         and not is_extract_of_many
         and not plan.has_unfinished
         and not plan.earlier_loads
@@ -195,8 +197,8 @@ class _Found:
         # The time of a file of Debezium is its place in Kafka.
         of_file = file.modified if feed.format == "debezium" else file.time
         at = pc.fill_null(told_at, pa.scalar(of_file, _MICROS))
-        if self.load.before and file.kind == "changes" and not feed.is_full_extract:
-            _require(pc.min(at).as_py() >= self.load.before)
+        if self.load.cut and file.kind == "changes" and not feed.is_full_extract:
+            _require(pc.min(at).as_py() >= self.load.cut.before)
         if feed.loaded_at:
             at = pc.if_else(is_initial, times(pa.array([feed.loaded_at]))[0], at)
         self._count(file, op, at, is_initial)

@@ -181,8 +181,8 @@ def _without_left_out(records: DataFrame, feed: Feed) -> DataFrame:
 def _too_late(load: Load) -> problems.TooLate:
     """The feed refuses changes from before these times, and why."""
     found = []
-    if load.before and not load.feed.is_full_extract:
-        found.append((load.before, Why.BEFORE_CUT(before=load.before)))
+    if load.cut and not load.feed.is_full_extract:
+        found.append((load.cut.before, Why.BEFORE_CUT(before=load.cut.before)))
     if not load.feed.lateness:
         return found
     latest = f"unix_micros(max(_changed_at) - interval {load.feed.lateness}) as at"

@@ -19,6 +19,7 @@ from tidemark.errors import TidemarkError, printable
 from tidemark.feeds import Feed
 from tidemark.ingest import (
     books,
+    cuts,
     direct,
     erased,
     events,
@@ -84,14 +85,14 @@ def land(
                     landed.failure = str(Why.TO_BE_RETRACTED(file=file.path))
         todo = [(each, each.plan) for each in work if each.plan and not each.failure]
         ledger.write_planned(own, [(landed.feed, plan) for landed, plan in todo], run_id)
-        sizes = [file.size for _, plan in todo for file in plan.files]
+        sizes = [sum(file.size for file in plan.files) for _, plan in todo]
+        files = sum(len(plan.files) for _, plan in todo)
         with_tombstones = tombstones.subjects(own) if todo else frozenset[str]()
 
         def load_of(landed: Landed, plan: ledger.Plan) -> Load:
             newest = book.newest_changes.get(landed.feed.name)
             cut = log.cut_of(own, landed.feed)
-            before = cut.before if cut else None
-            return Load(spark, landed.feed, root, plan, run_id, newest, with_tombstones, before)
+            return Load(spark, landed.feed, root, plan, run_id, newest, with_tombstones, cut)
 
         def carry_out(step: Step, landed: Landed, plan: ledger.Plan) -> None:
             started_at = time.monotonic()
@@ -100,7 +101,7 @@ def land(
                 if landed.outcome:
                     landed.notes += landed.outcome.notes
                     done = sum(len(plan.files) for landed, plan in todo if landed.outcome)
-                    progress(done, len(sizes))
+                    progress(done, files)
             except Exception as error:  # the other tables land
                 landed.failure = session.readable(error)
             landed.seconds += time.monotonic() - started_at
@@ -114,7 +115,8 @@ def land(
             finally:
                 wait(started)
 
-        suited = session.commits_tell(run_id) | session.suited_to(sum(sizes))
+        of_run = sum(sizes), max(sizes, default=0)
+        suited = session.commits_tell(run_id) | session.suited_to(*of_run)
         suited |= reading.settings_for(sum(sizes))
         try:
             # Spark may still be starting.
@@ -181,7 +183,8 @@ def _by_spark(own: books.Books, load: Load) -> Outcome:
             if reading.is_broken_in_part(load, readable, read):
                 read.unpersist()
                 read = events.of(load, readable, in_parts=False).persist()
-            _land_read(load, readable, read, refused, outcome)
+            with cuts.refused(load, read) as possible:
+                _land_read(load, readable, possible, refused, outcome)
         finally:
             read.unpersist()
     elif refused:
@@ -400,8 +403,8 @@ def _refusal(load: Load, file: LandedFile) -> Reason | None:
     if feed.ahead and file.path not in plan.confirmed and file.time > events.latest(feed.ahead):
         return Why.FILE_AHEAD(at=file.time, ahead=feed.ahead, file=file.path)
     is_whole = feed.is_full_extract or file.kind == "load"
-    if load.before and is_whole and file.time < load.before:
-        return Why.FILE_BEFORE_CUT(at=file.time, before=load.before)
+    if load.cut and is_whole and file.time < load.cut.before:
+        return Why.FILE_BEFORE_CUT(at=file.time, before=load.cut.before)
     # Spark silently skips an empty file.
     return Why.NO_BYTES() if file.size == 0 else plan.left_over.get(file.path)
 

@@ -11,11 +11,25 @@ from tidemark.storage import LandingFolder
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Until `before`, a log has only the last change of each key (`keep_changes`).
+
+    `load_id` was its newest load then, `at` this time. `last` is an SQL condition: among the old
+    changes that meet it is the one with the highest place in the order.
+    """
+
+    before: datetime
+    load_id: int
+    at: datetime
+    last: str
+
+
+@dataclass(frozen=True)
 class Load:
     """A plan on its way into a table's change log.
 
     `newest_known` is the time of the newest change that landed before. `erased` are the subjects
-    and feeds that have tombstones. The log keeps no changes from `before` this time.
+    and feeds that have tombstones. `cut` is the last cut of the log.
     """
 
     spark: SparkSession
@@ -25,7 +39,7 @@ class Load:
     run_id: str
     newest_known: datetime | None = None
     erased: frozenset[str] = frozenset()
-    before: datetime | None = None
+    cut: Cut | None = None
 
     @property
     def log(self) -> DataFrame:

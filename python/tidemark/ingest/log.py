@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tidemark.errors import TidemarkError
 from tidemark.feeds import Column, Feed
 from tidemark.ingest import books
-from tidemark.ingest.load import Load
+from tidemark.ingest.load import Cut, Load
 from tidemark.spark import session
 
 # The columns that landing adds to the source's; see docs/log.md. They are the first,
@@ -43,18 +43,6 @@ _CUT = "tidemark.cut"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
-@dataclass(frozen=True)
-class Cut:
-    """Until `before`, a log has only the last change of each key (`keep_changes`).
-
-    `load_id` was its newest load then, `at` this time.
-    """
-
-    before: datetime
-    load_id: int
-    at: datetime
-
-
 def cut_of(own: books.Books, feed: Feed) -> Cut | None:
     """The last cut of a feed's log."""
     return cut_in(own.properties(feed.log))
@@ -66,7 +54,10 @@ def cut_in(properties: Mapping[str, str]) -> Cut | None:
         return None
     told = json.loads(properties[_CUT])
     before, at = (datetime.fromisoformat(told[name]) for name in ("before", "at"))
-    return Cut(before, told["load_id"], at)
+    # An older Tidemark did not note the last place. Then all old changes are looked at.
+    last = told.get("last")
+    where = f"_load_id = {last['load_id']} and _position = {last['position']}" if last else "true"
+    return Cut(before, told["load_id"], at, where)
 
 
 def missing(spark: SparkSession, feeds: Iterable[Feed]) -> list[Feed]:

@@ -7,12 +7,15 @@ from typing import Any
 
 import jinja2
 
+from tidemark.feeds import Feed
+
 
 @cache
-def _module(file: str) -> Any:
+def _module(*names: str) -> Any:
     # A job has this package as a zip file.
-    text = files("tidemark").joinpath("dbt_package", "macros", *file.split("/")).read_text()
-    # In one file macros see each other; in dbt they are called by the package's name.
+    folder = files("tidemark").joinpath("dbt_package", "macros")
+    text = "".join(folder.joinpath(*name.split("/")).read_text() for name in names)
+    # In one module macros see each other; in dbt they are called by the package's name.
     text = text.replace("tidemark.", "")
     return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text).module
 
@@ -25,6 +28,21 @@ def cast_text(text: str, data_type: str) -> str:
 def epoch_of(epochs: Sequence[str], at: str) -> str:
     """The SQL expression of the epoch of a change at a time: macros/staging/epoch_of.sql."""
     return str(_module("staging/epoch_of.sql").epoch_of(epochs, at))
+
+
+def place_of_change(feed: Feed, *, has_reloads: bool) -> str:
+    """The SQL fields that order the changes of a key: macros/staging/place_of_change.sql."""
+    told = {
+        "columns": {column.name: column.type for column in feed.columns},
+        "epochs": feed.epochs,
+        "epoch_at": "_file_at" if feed.is_by_offset else "_changed_at",
+        "has_generations": feed.has_generations,
+        "is_placed": feed.is_placed,
+        "sequence": feed.sequence_columns,
+    }
+    names = ("place_of_change", "reloads_before", "cast_text", "epoch_of")
+    module = _module(*(f"staging/{name}.sql" for name in names))
+    return str(module.place_of_change(told, has_reloads))
 
 
 def names_in_list(text: str) -> str:

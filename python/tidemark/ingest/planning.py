@@ -1,5 +1,6 @@
 """What to land: the files in the landing folder that the ledger does not have. Needs no Spark."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -36,10 +37,11 @@ def of_landing_folder(own: Books, feeds: Sequence[Feed]) -> tuple[list[Landed], 
     return plan(own, feeds, [listed(root, feed, own) for feed in feeds])
 
 
-def new_bytes(own: Books | None) -> int:
-    """About how many bytes of a local landing folder are new, in folders of feeds and others.
+def new_bytes(own: Books | None) -> tuple[int, int]:
+    """About how many bytes of a local landing folder are new, and how many of them in one folder.
 
-    Small files do not count. 0 when a folder cannot be read: if it is a feed's, landing reports it.
+    Also in folders of no feed. Small files do not count. 0 when a folder cannot be read: if it is a
+    feed's, landing reports it.
     """
     known: set[tuple[str, int]] = set()
     if own:
@@ -49,8 +51,12 @@ def new_bytes(own: Books | None) -> int:
     try:
         found = [(file.path.lstrip("/"), file.size) for file in root.walk("", dict)]
     except OSError:
-        return 0
-    return sum(size for path, size in found if size >= _COUNTS_FROM and (path, size) not in known)
+        return 0, 0
+    of_folders: Counter[str] = Counter()
+    for path, size in found:
+        if size >= _COUNTS_FROM and (path, size) not in known:
+            of_folders[path.rpartition("/")[0]] += size
+    return of_folders.total(), max(of_folders.values(), default=0)
 
 
 def plan(

@@ -92,6 +92,10 @@ class Why(Enum):
     BEFORE_CUT = (
         "changed before {before:%Y-%m-%d}, and the log keeps no changes from before (keep_changes)"
     )
+    BEFORE_LAST_OLD = (
+        "its place in the order is not after that of the key's last change from before "
+        "{before:%Y-%m-%d}, and the log keeps no earlier changes (keep_changes)"
+    )
 
     # A whole table, which lands nothing in this run.
     TOO_MANY_BAD = (

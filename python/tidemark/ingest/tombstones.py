@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The kinds of rows in `tidemark.erased`: the hash of a key; a feed and a landed file with rows of
-# the subject; that landed files stay; what people must look at; the end of an erasure.
+# the subject; a table that is dropped; that landed files stay; what people must look at; the end of
+# an erasure.
 TOMBSTONE, FEED, FILE, FINISHED = "tombstone", "feed", "file", "finished"
-KEEPS_FILES, LEFT = "keeps_files", "left"
+DROPS, KEEPS_FILES, LEFT = "drops", "keeps_files", "left"
 IS_TOMBSTONE = f"kind = '{TOMBSTONE}'"
 _SALT = "tidemark.salt"
 

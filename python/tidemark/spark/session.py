@@ -62,8 +62,9 @@ ESSENTIAL = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
-# From this many bytes of new files on, whole-stage code generation saves time: a run of three rows
-# takes a fifth longer with it, a run of 10,000 rows a third less.
+# From this many bytes of new files of one table on, whole-stage code generation saves time: a run of
+# three rows takes a fifth longer with it, a run of 10,000 rows a third less. Each table has code of
+# its own, so many small tables do not count as a large one.
 _MUCH = 128 << 10
 _COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
@@ -79,8 +80,9 @@ _JAVA_FOR_LARGE = {
 }
 # The key of the metastore in young_tables.json.
 _OF_METASTORE = "metastore"
-# The size of the current run's new files, in bytes.
+# The size of the current run's new files in bytes, and of those of one table the most.
 _size_of_run = [0]
+_size_of_table = [0]
 # With this setting, each commit of a table has the run's id (`userMetadata` in `describe history`).
 _COMMITS_TELL = "spark.databricks.delta.commitInfo.userMetadata"
 _run_id = [""]
@@ -218,12 +220,13 @@ def fresh() -> SparkSession:
     return spark
 
 
-def suited_to(size: int) -> dict[str, str]:
+def suited_to(size: int, of_one_table: int) -> dict[str, str]:
     """The settings for a run with new files of this size in bytes, also for `fresh` sessions.
 
-    If Java has not started yet, its options also depend on the size.
+    `of_one_table` is the size of those of the table that has the most. If Java has not started yet,
+    its options also depend on the size.
     """
-    _size_of_run[0] = size
+    _size_of_run[0], _size_of_table[0] = size, of_one_table
     return _suited()
 
 
@@ -243,7 +246,7 @@ def _suited() -> dict[str, str]:
 
 
 def _for_size() -> dict[str, str]:
-    return _COMPILED if _size_of_run[0] >= _MUCH else {}
+    return _COMPILED if _size_of_table[0] >= _MUCH else {}
 
 
 @contextmanager
