@@ -170,15 +170,14 @@ def _run(
                 for capture in captures:
                     deliver(capture, project.landing)
                 replica.discovered = declare(lake, aws, captures[1].task)
-            if turn == 1:
-                # Before the crash: old columns are repeated behind new ones.
-                source.sql(ADD_COLUMN)
-                tables = truth.tables(source)
-                replica.tables = {name: dms.captured(tables[name], REMOVED) for name in ALL}
             with ThreadPoolExecutor() as pool:
                 list(pool.map(dms.Capture.crash, captures))
             for capture in captures:
                 capture.start()
+            if turn == 1:
+                source.sql(ADD_COLUMN)
+                tables = truth.tables(source)
+                replica.tables = {name: dms.captured(tables[name], REMOVED) for name in ALL}
             with clients.paused(source):
                 reach(source, captures, turn)
                 for capture in captures:
