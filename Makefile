@@ -25,7 +25,7 @@ SQLFLUFF := TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-
 TESTERS ?= 1
 SHARED := $(if $(filter-out 1,$(TESTERS)),--numprocesses $(TESTERS) --dist loadgroup --no-loadscope-reorder)
 # The tests of `make test-core`: a few minutes that cover most uses of Spark.
-CORE := $(addprefix tests/, python $(addprefix functional/test_, convergence.py snapshots.py \
+CORE := $(addprefix tests/, python $(addprefix functional/test_, convergence.py::test_tables_converge snapshots.py \
   landing.py::test_bad_rows_are_dead_letters_and_the_good_ones_land \
   landing.py::test_odd_file_names_are_read \
   job.py::test_a_job_lands_builds_tells_and_fails_with_the_tables \
