@@ -514,8 +514,9 @@ class _Erasure:
 
         They may have any column of what was tested.
         """
-        spark, known = self.spark, set(self.parsed.of_failures)
-        of_tests = {relation.split(".")[0].lower() for relation in known}
+        # Spark does not keep capitals.
+        spark, known = self.spark, {relation.lower() for relation in self.parsed.of_failures}
+        of_tests = {relation.split(".")[0] for relation in known}
         found = set()
         for (schema,) in spark.sql("show schemas").collect():
             is_dbts = schema.endswith(_OF_FAILURES)
