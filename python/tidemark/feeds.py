@@ -557,6 +557,11 @@ class Feed:
         return self.is_placed and self.sequence == ("offset",)
 
     @property
+    def epoch_at(self) -> str:
+        """The column of the log that decides which epoch a change belongs to."""
+        return "_file_at" if self.is_by_offset else "_changed_at"
+
+    @property
     def has_generations(self) -> bool:
         """Whether a reload starts the order of changes anew."""
         return self.format == "dms" and bool(self.sequence)

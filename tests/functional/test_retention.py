@@ -16,6 +16,8 @@ from tidemark.ingest import books
 
 pytestmark = pytest.mark.functional
 
+COLUMNS = {"id": "int", "name": "string", "seq": "bigint"}
+FEED = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
 HISTORY = "history.hist_kept__t"
 LOG = "log_kept.t"
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -45,9 +47,7 @@ def test_a_log_is_cut_and_the_tables_stay_right(
     module_project: Callable[[], Project], capfd: pytest.CaptureFixture[str]
 ) -> None:
     project = module_project()
-    columns = {"id": "int", "name": "string", "seq": "bigint"}
-    feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
-    project.add("kept.t", columns, "id", **feed)
+    project.add("kept.t", COLUMNS, "id", **FEED)
     tag_subject(project, "kept", "t")
     project.write(
         "tests/complete.sql",
@@ -135,9 +135,7 @@ def test_changes_after_a_reload_are_not_too_late(
     module_project: Callable[[], Project], capfd: pytest.CaptureFixture[str]
 ) -> None:
     project = module_project()
-    columns = {"id": "int", "name": "string", "seq": "bigint"}
-    feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
-    project.add("again.t", columns, "id", max_dead_letters=0, **feed)
+    project.add("again.t", COLUMNS, "id", max_dead_letters=0, **FEED)
     load, changes = "again/t/LOAD00000001.csv", "again/t/20240101-{:09d}.csv"
     project.land(load, f"{OLD[0]},1,a,0\n{OLD[0]},2,a,0\n", modified=1_577_836_800)
     old = [f"U,{OLD[1]},{key},x,6\nU,{OLD[2]},{key},b,7\n" for key in (1, 2)]

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark.feeds import Feed
 from tidemark.ingest import full_loads, macros
+from tidemark.ingest.events import IS_GOOD
 from tidemark.ingest.load import Load
 from tidemark.ingest.reasons import Why
 
@@ -53,7 +54,7 @@ def refused(load: Load, events: DataFrame) -> Iterator[DataFrame]:
 
     is_old = f"_changed_at < timestamp'{cut.before.isoformat(sep=' ')}'"
     old = load.log.where(f"_load_id <= {cut.load_id} and {is_old}")
-    is_asked = "_reason is null and _skipped is null and not _is_initial and _op <> 'T'"
+    is_asked = f"{IS_GOOD} and not _is_initial and _op <> 'T'"
     new = placed(events.where(is_asked))
     # One row of the log tells that there is none, in nearly every load.
     highest = placed(old.where(cut.last)).selectExpr("max(_order) as _highest")
@@ -96,7 +97,7 @@ def refused(load: Load, events: DataFrame) -> Iterator[DataFrame]:
 
 def _reloads(load: Load) -> DataFrame:
     """The reloads of the log. If this load has load files, they may turn out to be one, too."""
-    known = load.known.where("_is_delete and _op = 'T' and _position = 0").select("_file_at")
     now = sorted((file.time,) for file in load.plan.files if file.kind == "load")[:1]
     of_load = load.spark.createDataFrame(now, "_file_at timestamp")
+    known = load.reloads.select("_file_at")
     return known.union(of_load).selectExpr("array_agg(struct(_file_at)) as _reloads")

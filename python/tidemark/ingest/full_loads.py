@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tidemark import readers
 from tidemark.feeds import Feed
 from tidemark.ingest import books, macros
+from tidemark.ingest.events import IS_GOOD
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.load import Load
 from tidemark.ingest.reasons import Reason, Why
@@ -47,7 +48,7 @@ def refused_extracts(load: Load, events: DataFrame) -> tuple[dict[str, Reason], 
     """
     feed = load.feed
     events = events.selectExpr("*", _extract(feed))
-    good = events.where("_reason is null and _skipped is null")
+    good = events.where(IS_GOOD)
     refused = _with_repeated_keys(feed, good) | _without_rows(load, events)
     while True:
         shrunken = _shrunken(load, good.where(~F.col("_extract").isin(*refused)))
@@ -227,8 +228,7 @@ def in_their_generation(
     refused, deletes nothing.
     """
     log, plan = load.known, load.plan
-    last = log.where("_is_delete and _op = 'T' and _position = 0")
-    micros = last.selectExpr("unix_micros(max(_file_at)) as at").collect()[0]["at"]
+    micros = load.reloads.selectExpr("unix_micros(max(_file_at)) as at").collect()[0]["at"]
     started_at = None if micros is None else from_micros(micros)
     of_generation = log.where("_op = 'R'").where(
         "_is_initial" if micros is None else f"not _is_initial and unix_micros(_file_at) = {micros}"
@@ -237,7 +237,7 @@ def in_their_generation(
     before = of_generation.where(F.col("_file").isin(*[file.path for file in again]))
     is_load = F.col("_is_initial")
     # Rows that are left out, such as those of erased subjects, are not in the log either.
-    good = events.where(is_load & F.col("_reason").isNull() & F.col("_skipped").isNull())
+    good = events.where(is_load & F.expr(IS_GOOD))
     is_meant = any(file.path in plan.reloads for file in again)
     is_reload, questions = is_meant or _differs(load, before, good), list[Reason]()
     if not is_reload:

@@ -52,6 +52,11 @@ class Load:
         return self.log.where(f"_load_id <= {self.plan.settled}")
 
     @property
+    def reloads(self) -> DataFrame:
+        """The truncates that begin the reloads in the log."""
+        return self.known.where("_is_delete and _op = 'T' and _position = 0")
+
+    @property
     def unfinished(self) -> DataFrame:
         """The rows of the log from later loads, whose runs died."""
         return self.log.where(f"_load_id > {self.plan.settled}")

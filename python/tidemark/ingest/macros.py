@@ -35,7 +35,7 @@ def place_of_change(feed: Feed, *, has_reloads: bool) -> str:
     told = {
         "columns": {column.name: column.type for column in feed.columns},
         "epochs": feed.epochs,
-        "epoch_at": "_file_at" if feed.is_by_offset else "_changed_at",
+        "epoch_at": feed.epoch_at,
         "has_generations": feed.has_generations,
         "is_placed": feed.is_placed,
         "sequence": feed.sequence_columns,

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark.ingest import full_loads, macros
+from tidemark.ingest.events import IS_GOOD
 from tidemark.ingest.load import Load
 from tidemark.ingest.reasons import Reason, Why
 
@@ -24,14 +25,13 @@ def refused(load: Load, events: DataFrame) -> dict[str, Reason]:
     hour before it. Of two in one load, the file of the one that was made later is refused.
     """
     feed = load.feed
-    epoch_at = "_file_at" if feed.is_by_offset else "_changed_at"
     columns = [
         *full_loads.typed_key(feed),
-        f"{macros.epoch_of(feed.epochs, epoch_at)} as _epoch",
+        f"{macros.epoch_of(feed.epochs, feed.epoch_at)} as _epoch",
         *["_sequence", "_changed_at", "_file"],
     ]
     # The time of a file does not show when a change was made.
-    is_asked = f"_reason is null and _skipped is null and _source_at is not null and {_IS_CHANGE}"
+    is_asked = f"{IS_GOOD} and _source_at is not null and {_IS_CHANGE}"
     new = events.where(is_asked).selectExpr(*columns)
     known = load.known.where(_IS_CHANGE)
     of_new = new.selectExpr(
@@ -44,7 +44,7 @@ def refused(load: Load, events: DataFrame) -> dict[str, Reason]:
     if of_new.first is None:
         return {}
     if of_new.epoch:
-        known = known.where(f"{epoch_at} >= timestamp'{feed.epochs[of_new.epoch - 1]}'")
+        known = known.where(f"{feed.epoch_at} >= timestamp'{feed.epochs[of_new.epoch - 1]}'")
     # Only these can contradict a change of this load. Delta knows the bounds of both columns in
     # each file: while positions and times rise together, it skips nearly all files.
     suspects = known.where(
