@@ -1,7 +1,7 @@
 {#
     Replaces: dbt-spark 1.11 `spark__create_csv_table`.
-    Why: a Delta table is replaced in place. See spark__reset_csv_table.sql.
-    Delete when: dbt-spark replaces a seed's Delta table.
+    Why: a table is replaced in place, if its format can. See spark__reset_csv_table.sql.
+    Delete when: dbt-spark replaces a seed's table.
 #}
 {%- macro spark__create_csv_table(model, agate_table) -%}
     {%- set types = model.config.get('column_types', {}) -%}
@@ -11,7 +11,8 @@
         {%- set type = types.get(name, adapter.convert_type(agate_table, loop.index0)) -%}
         {%- do columns.append(adapter.quote_seed_column(name, quoted) ~ ' ' ~ type) -%}
     {%- endfor -%}
-    {%- set create = 'create or replace table' if config.get('file_format') == 'delta' else 'create table' -%}
+    {%- set format = tidemark.require_format(model) -%}
+    {%- set create = 'create or replace table' if format.replaces else 'create table' -%}
     {%- set sql %}
     {{ create }} {{ this.render() }} ({{ columns | join(', ') }})
     {{ file_format_clause() }}

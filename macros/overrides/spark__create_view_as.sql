@@ -3,6 +3,8 @@
     Why: a staging view is the same in most builds, and to create it takes a quarter of a second. A view
     that only `typed_changes` writes, with the text that it has, is kept: the text says its columns and
     their types, whatever its log has gained. `--full-refresh` creates it again.
+    A view without a schema has the changes of a snapshot whose format has a catalog without views. It
+    would be in the schema `default`, for all snapshots with this name. So it is temporary.
     Delete when: dbt-spark keeps a view that has the text already.
 #}
 {%- macro spark__create_view_as(relation, sql) -%}
@@ -14,7 +16,7 @@
     {%- if is_plain and reads_a_log and '*' not in model.raw_code and tidemark._exists_with(relation, sql) -%}
     select 'The view exists with this text.' as told
     {%- else -%}
-    create or replace view {{ relation }}
+    create or replace {{ 'temporary ' if not relation.schema }}view {{ relation }}
     {% if config.persist_column_docs() -%}
     ({{ get_persist_docs_column_list(model.columns, get_columns_in_query(sql)) }})
     {%- endif %}

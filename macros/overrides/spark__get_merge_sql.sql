@@ -5,10 +5,7 @@
     The options have the same names as in dbt-databricks, so that a model reads the same there. Only
     `delete_condition`, `skip_unchanged` (a matched row without a difference is not written) and
     `stage_source` are our own. Source and target are `DBT_INTERNAL_SOURCE` and `DBT_INTERNAL_DEST`.
-    With `stage_source`, Delta computes the source rows once and keeps them during the merge. By
-    default, it does so only for sources that are not Delta tables, and computes others up to three
-    times. Up to 64 MB of them are broadcast, unless you have changed Spark's threshold: a merge joins
-    them with the table three times, and would sort the whole table each time.
+    With `stage_source`, Delta computes the source rows once and keeps them during the merge.
     Delete when: dbt-spark's merge has these clauses (dbt-adapters issue 1170).
 #}
 {%- macro spark__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) -%}
@@ -20,12 +17,12 @@
         ~ "Set unique_key, or incremental_strategy='append'."
     ) -%}
 {%- endif -%}
-{%- set staging = 'spark.databricks.delta.merge.materializeSource' -%}
-{%- if config.get('stage_source') and run_query('set ' ~ staging).rows[0][1] != 'all' -%}
-    {%- do run_query('set ' ~ staging ~ ' = all') -%}
-    {%- if run_query('set spark.sql.autoBroadcastJoinThreshold').rows[0][1] == '10485760b' -%}
-        {%- do run_query('set spark.sql.autoBroadcastJoinThreshold = 64m') -%}
-    {%- endif -%}
+{%- if tidemark.nothing_to_merge(source) -%}
+    {%- do return("select 'There are no rows to merge.' as told") -%}
+{%- endif -%}
+{%- set stages_source = tidemark.table_format(config.get('file_format')).stages_source -%}
+{%- if config.get('stage_source') and stages_source -%}
+    {%- do stages_source() -%}
 {%- endif -%}
 {%- set columns = adapter.get_columns_in_relation(source) -%}
 {#- With append_new_columns, the target has all of them. -#}

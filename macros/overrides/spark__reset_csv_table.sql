@@ -3,10 +3,11 @@
     Why: it drops a seed's table at every build. If the process is killed during the drop, it leaves a
     folder that is in no catalog, and Delta always refuses to create the table there. The drop also
     loses the table's earlier versions.
-    Delete when: dbt-spark replaces a seed's Delta table.
+    Delete when: dbt-spark replaces a seed's table.
 #}
 {%- macro spark__reset_csv_table(model, full_refresh, old_relation, agate_table) -%}
-    {%- set is_replaced = old_relation.is_delta and config.get('file_format') == 'delta' -%}
+    {%- set name = config.get('file_format') -%}
+    {%- set is_replaced = old_relation['is_' ~ name] and tidemark.table_format(name).replaces -%}
     {%- if not is_replaced -%}
         {%- do adapter.drop_relation(old_relation) -%}
     {%- endif -%}

@@ -10,6 +10,9 @@
 #}
 {%- macro spark__snapshot_merge_sql(target, source, insert_cols) -%}
 
+{%- if tidemark.nothing_to_merge(source) -%}
+    {%- do return("select 'There are no rows to merge.' as told") -%}
+{%- endif -%}
 {%- set columns = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() -%}
 {%- set valid_to_current = config.get('dbt_valid_to_current') -%}
 {%- set valid_to = 'DBT_INTERNAL_DEST.' ~ columns.dbt_valid_to -%}
@@ -21,8 +24,7 @@
 
 merge into {{ target }} as DBT_INTERNAL_DEST
 
-{#- On Iceberg the source is a temporary view, without a schema. #}
-using {{ source.identifier if target.is_iceberg else source }} as DBT_INTERNAL_SOURCE
+using {{ source }} as DBT_INTERNAL_SOURCE
 
 on DBT_INTERNAL_SOURCE.{{ columns.dbt_scd_id }} = DBT_INTERNAL_DEST.{{ columns.dbt_scd_id }}
     and DBT_INTERNAL_SOURCE.dbt_change_type in ('update', 'delete')

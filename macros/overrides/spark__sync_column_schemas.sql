@@ -2,7 +2,7 @@
     Replaces: dbt-core 1.11 `default__sync_column_schemas`.
     Why: with `append_new_columns` it does not change types. So a value too large for an int stops the
     build, and a timestamp in a date column loses its time of day without a warning.
-    Here a wider type widens the column: in Delta's metadata if Delta can, otherwise by a rewrite.
+    Here a wider type widens the column: in the metadata if the format can, otherwise by a rewrite.
     A type that cannot hold the old values is refused.
     Delete when: dbt-core widens types with `append_new_columns`, and dbt-spark supports it.
 #}
@@ -40,15 +40,15 @@
             {%- do run_query('alter table ' ~ target_relation ~ ' set ' ~ properties) -%}
         {%- endif -%}
     {%- endif -%}
-    {%- if altered and not tidemark.delta_widens_columns() -%}
-        {%- do rewritten.update(altered) -%}
-        {%- do altered.clear() -%}
-    {%- endif -%}
-    {%- if altered -%}
+    {%- set format = tidemark.table_format(config.get('file_format')) -%}
+    {%- for name, type in altered.copy().items() if not format.widens(old_types[name | lower], type) -%}
+        {%- do rewritten.update({name: altered.pop(name)}) -%}
+    {%- endfor -%}
+    {%- for property, value in format.widening.items() if altered -%}
         {%- do run_query(
-            "alter table " ~ target_relation ~ " set tblproperties ('delta.enableTypeWidening' = 'true')"
+            "alter table " ~ target_relation ~ " set tblproperties ('" ~ property ~ "' = '" ~ value ~ "')"
         ) -%}
-    {%- endif -%}
+    {%- endfor -%}
     {%- for name, type in altered.items() -%}
         {%- do run_query("alter table " ~ target_relation ~ " alter column `" ~ name ~ "` type " ~ type) -%}
     {%- endfor -%}
@@ -60,7 +60,7 @@
 {%- endmacro -%}
 
 
-{#- Whether Delta's type widening can change a column from the old type to the new one. -#}
+{#- Whether the new type of a column holds all values of the old one. -#}
 {%- macro _is_wider(old, new) -%}
     {%- set digits = {'tinyint': 3, 'smallint': 5, 'int': 10, 'bigint': 20} -%}
     {%- if new in digits -%}

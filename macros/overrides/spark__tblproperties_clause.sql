@@ -2,10 +2,12 @@
     Replaces: dbt-spark 1.11 `spark__tblproperties_clause`.
     Why: a table must record the settings that it is derived with, in the same commit that creates it.
     `derived_from` writes them as a comment into the compiled SQL. Here the comment becomes a property
-    of the table, next to the properties of the model's own config.
+    of the table, next to the properties of the model's own config. dbt calls this before it creates a
+    table, so it also refuses what the table's format cannot do.
     Delete when: a model can set `tblproperties` while it is compiled.
 #}
 {%- macro spark__tblproperties_clause() -%}
+    {%- do tidemark.require_format(model) -%}
     {%- set properties = (config.get('tblproperties') or {}).copy() -%}
     {%- set mark = '-- tidemark.derived_from: ' -%}
     {%- for line in (model.get('compiled_code') or '').splitlines() if line.strip().startswith(mark) -%}

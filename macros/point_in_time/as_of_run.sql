@@ -6,6 +6,11 @@
     {%- if not execute -%}
         {{ return(relation) }}
     {%- endif -%}
+    {%- if relation.database -%}
+        {%- do exceptions.raise_compiler_error(
+            "as_of_run: " ~ relation ~ " is not a Delta table, so its versions do not have the ids of runs."
+        ) -%}
+    {%- endif -%}
     {%- call statement('versions', fetch_result=true) -%}
         {#- Without quotes, `history.x` is not a name here. -#}
         describe history `{{ relation.schema }}`.`{{ relation.identifier }}`

@@ -7,10 +7,10 @@ from dbt.adapters.base import available
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
 
-from tidemark import targets
+from tidemark import paths, targets
 from tidemark.dbt_plugin import facts, hook
 from tidemark.errors import TidemarkError
-from tidemark.spark import session
+from tidemark.spark import formats, session, spark_line
 
 
 def _land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) -> str:
@@ -45,7 +45,20 @@ def _give_back_lake(
     return {"lines": lines, "failure": failure}
 
 
+def _format_problem(self: SparkAdapter, name: str) -> str:
+    """New on SparkAdapter, for the macros of the formats: why the target cannot have one, or ''."""
+    format = formats.FORMATS[name]
+    if self.config.credentials.method != "session":
+        return "Only embedded Spark (the target embedded) builds such tables"
+    if not format.lock.exists():
+        return f"Spark {spark_line.name()} does not build such tables, Spark 4.1 does"
+    if "://" in paths.warehouse():
+        return f"The warehouse {paths.warehouse()} can only have Delta tables"
+    return ""
+
+
 _METHODS = {
+    "format_problem": _format_problem,
     "land_new_files": _land_new_files,
     "landing_failure": _landing_failure,
     "give_back_lake": _give_back_lake,

@@ -1,4 +1,7 @@
-"""Look tables up one by one, and reliably while other tables are created and dropped."""
+"""Look tables up one by one, and reliably while other tables are created and dropped.
+
+Tables in another format than Delta are in a catalog of their own, the relation's `database`.
+"""
 
 import re
 import threading
@@ -11,8 +14,13 @@ from dbt.adapters.spark.impl import (
     TABLE_OR_VIEW_NOT_FOUND_MESSAGES,
     SparkAdapter,
 )
+from dbt.adapters.spark.relation import SparkRelation
+from dbt_common.events.contextvars import get_node_info
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
+
+from tidemark.errors import TidemarkError
+from tidemark.spark import formats, session
 
 _TRIES = 8
 # In a name with other characters, Spark would see a pattern.
@@ -50,7 +58,20 @@ def _list_relations(self: SparkAdapter, relation: Any) -> list[Any]:
 
 def _rows(self: SparkAdapter, statement: str, information: Callable[[Any], Any]) -> list[Any]:
     _, rows = self.execute(statement, fetch=True)
-    return list(self._build_spark_relation_list(row_list=rows, relation_info_func=information))
+    found = self._build_spark_relation_list(row_list=rows, relation_info_func=information)
+    return [_in_its_catalog(each) for each in found]
+
+
+def _in_its_catalog(relation: Any) -> Any:
+    """The relation with its format: of another one than Delta, dbt-spark reads `Provider: hive`.
+
+    So it would drop and create again what it must replace, and refuse the table of a snapshot.
+    """
+    format = formats.of_table(relation.information or "")
+    if format is None:
+        return relation
+    told = {f"is_{format.name}": True}
+    return relation.incorporate(path={"database": format.name}, **told)
 
 
 def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: str) -> Any:
@@ -58,12 +79,16 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
 
     Spark reads the metadata of every table that it lists, also of those of other projects. With
     hundreds of tables in a schema, a listing takes seconds.
+
+    All catalogs share the metastore, so a name belongs to one table. One that is in another catalog
+    than it should be is refused: dbt would take it for missing, or for the new one.
     """
     asked = self.__dict__.setdefault("_tidemark_asked", set())
     name = (schema.lower(), identifier.lower())
 
     def known() -> list[Any]:
-        cached = self.cache.get_relations(None, schema)
+        catalogs = (None, *formats.FORMATS)
+        cached = [each for name in catalogs for each in self.cache.get_relations(name, schema)]
         return list(self._make_match(cached, None, schema, identifier))
 
     found = known()
@@ -76,7 +101,43 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
         self.cache.update_schemas([(None, schema)])
         asked.add(name)
         found = known()
-    return found[0] if found else None
+    if not found:
+        return None
+    if found[0].database != (database or None):
+        raise DbtRuntimeError(_in_another_format(found[0], database))
+    return found[0]
+
+
+def _in_another_format(found: Any, wanted: str | None) -> str:
+    there = formats.FORMATS.get(found.database or "")
+    kind = "a view" if found.is_view else f"a table with file_format: {there.name if there else 'delta'}"
+    drop = f"drop {'view' if found.is_view else 'table'} {found}{' purge' if there else ''}"
+    return (
+        f"{found} is {kind}, but its model now has file_format: {wanted or 'delta'}. A table keeps "
+        f"its format, so nothing was written. Revert the change, or drop the table (tidemark sql "
+        f"'{drop}') and build it again. A snapshot then loses its history."
+    )
+
+
+def _require_format(name: str | None) -> None:
+    """Refuse a format that this Spark was started without, before anything is written.
+
+    The project's files do not name it, or Spark was started by an earlier command or by a host.
+    """
+    format = formats.FORMATS.get(name or "")
+    if format is None:
+        return
+    try:
+        spark = session.get()
+    except TidemarkError as error:
+        raise DbtRuntimeError(str(error)) from error
+    if spark.conf.get(f"spark.sql.catalog.{format.name}", None) is None:
+        formats.note([format])
+        raise DbtRuntimeError(
+            f"Spark was started before Tidemark knew that this project has {format.title} tables, "
+            "so nothing was written. The next Spark has what they need: run the command again (if "
+            "Spark is up, first: tidemark down)."
+        )
 
 
 _list_schemas = SparkAdapter.list_schemas
@@ -84,7 +145,11 @@ _one_lists = threading.Lock()
 
 
 def _list_schemas_once(self: SparkAdapter, database: Any) -> list[str]:
-    """Replaces SparkAdapter.list_schemas: dbt asks once for each schema, always the same."""
+    """Replaces SparkAdapter.list_schemas: dbt asks once for each schema, always the same.
+
+    All catalogs share the metastore's schemas.
+    """
+    _require_format(database)
     invocation = get_invocation_id()
     with _one_lists:
         asked, schemas = self.__dict__.get("_tidemark_schemas", (None, []))
@@ -99,8 +164,68 @@ def _forget_relations(self: SparkAdapter, *_: Any) -> None:
     self.__dict__.pop("_tidemark_asked", None)
 
 
+_drop_relation = SparkAdapter.drop_relation
+
+
+def _drop_unless_replaced(self: SparkAdapter, relation: Any) -> None:
+    """Replaces SparkAdapter.drop_relation, with which a full refresh begins if the table is not Delta.
+
+    dbt-spark then runs `create or replace table`, so readers and a killed build lose nothing.
+    """
+    node = get_node_info()
+    is_own = str(relation) == (node.get("node_relation") or {}).get("relation_name")
+    if is_own and node.get("materialized") == "incremental" and relation.database:
+        return
+    _drop_relation(self, relation)
+
+
+_get_catalog_schemas = SparkAdapter._get_catalog_schemas
+
+
+def _all_schemas(self: SparkAdapter, relation_configs: Any) -> Any:
+    """Replaces SparkAdapter._get_catalog_schemas: dbt docs would refuse more than one catalog."""
+    found = _get_catalog_schemas(self, relation_configs)
+    first, *others = found
+    for each in others:
+        found[first] |= found.pop(each)
+    return found
+
+
+_get_columns_for_catalog = SparkAdapter._get_columns_for_catalog
+
+
+def _columns_for_catalog(self: SparkAdapter, relation: Any) -> Any:
+    """Replaces SparkAdapter._get_columns_for_catalog, which leaves out the catalog."""
+    for column in _get_columns_for_catalog(self, relation):
+        yield {**column, "table_database": relation.database}
+
+
+_check_relation = SparkRelation.__post_init__
+
+
+def _allow_catalog(self: SparkRelation) -> None:
+    """Replaces SparkRelation.__post_init__, which refuses any `database`."""
+    if self.database not in formats.FORMATS:
+        _check_relation(self)
+
+
+_render = SparkRelation.render
+
+
+def _render_with_catalog(self: SparkRelation) -> str:
+    """Replaces SparkRelation.render: a table of another catalog has a name of three parts."""
+    name = str(_render(self))
+    has_catalog = self.database in formats.FORMATS and self.include_policy.schema
+    return f"{self.database}.{name}" if has_catalog else name
+
+
 def install() -> None:
     """Install the replacements."""
+    SparkRelation.__post_init__ = _allow_catalog
+    SparkRelation.render = _render_with_catalog
+    SparkAdapter.drop_relation = _drop_unless_replaced
+    SparkAdapter._get_catalog_schemas = _all_schemas
+    SparkAdapter._get_columns_for_catalog = _columns_for_catalog
     SparkAdapter.list_relations_without_caching = _list_relations
     SparkAdapter.get_relation = _get_relation
     SparkAdapter.list_schemas = _list_schemas_once

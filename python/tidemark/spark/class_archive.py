@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark import paths
-from tidemark.spark import jars, java
+from tidemark.spark import formats, jars, java
 
 _SECONDS = 300
 # Log to stderr, which goes to Spark's log, why Java rejects an archive. Standard output has rows.
@@ -54,6 +54,7 @@ def make(locks: Iterable[Path]) -> None:
         return
     print(f"Archiving Spark's classes in {archive.parent} (half a minute, once)", file=sys.stderr)
     on_s3 = any(lock.name == jars.S3_LOCK for lock in locks)
+    others = [format for format in formats.FORMATS.values() if format.lock in locks]
     try:
         with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
             made = Path(scratch, "made.jsa")
@@ -66,6 +67,7 @@ def make(locks: Iterable[Path]) -> None:
                 "TIDEMARK_LANDING": "s3a://none" if on_s3 else f"{scratch}/landing",
                 "SPARK_SUBMIT_OPTS": f'"-XX:ArchiveClassesAtExit={made}"',
             }
+            formats.note(others, Path(scratch, "lake"))
             done = subprocess.run(
                 [sys.executable, "-m", "tidemark.spark.class_archive"],
                 env=environment,

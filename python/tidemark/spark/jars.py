@@ -1,8 +1,8 @@
 """Jars that PySpark does not include: fetched once with its Ivy, verified, then cached.
 
 `python -m tidemark.spark.jars` fetches the jars of jars.lock into the cache, and those of
-jars-s3.lock if files or tables are on S3 or the argument is `s3`. Then it creates the class archive
-(class_archive.py). `tidemark thrift start` fetches the jars of jars-thrift.lock. Each Spark version
+jars-s3.lock if files or tables are on S3 or the argument is `s3`, and those of table formats that
+the project uses (formats.py). Then it creates the class archive (class_archive.py). `tidemark thrift start` fetches the jars of jars-thrift.lock. Each Spark version
 has its own lock files (spark_line.py).
 """
 
@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 
 from tidemark import paths, s3
 from tidemark.errors import SetupError, TidemarkError
-from tidemark.spark import java, spark_line
+from tidemark.spark import formats, java, spark_line
 
 MIRROR_VARIABLE = "TIDEMARK_MAVEN_MIRROR"
 S3_LOCK = "jars-s3.lock"
@@ -42,11 +42,12 @@ class Jar:
 
 
 def session_locks() -> list[Path]:
-    """The lock files of the session's jars. Locations at s3a:// need an additional one."""
+    """The lock files of the session's jars. S3 and table formats besides Delta have their own."""
     names = ["jars.lock"]
     if s3.is_used():
         names.append(S3_LOCK)
-    return [spark_line.lock_folder() / name for name in names]
+    locks = [spark_line.lock_folder() / name for name in names]
+    return locks + [format.lock for format in formats.used()]
 
 
 def locked_jars(locks: Iterable[Path]) -> list[Jar]:

@@ -34,7 +34,16 @@ from pyspark.sql import SparkSession
 import tidemark
 from tidemark import paths, s3, targets
 from tidemark.errors import ConfigError, SetupError, printable
-from tidemark.spark import class_archive, jars, lock, machine, processes, spark_line, warm
+from tidemark.spark import (
+    class_archive,
+    formats,
+    jars,
+    lock,
+    machine,
+    processes,
+    spark_line,
+    warm,
+)
 
 # Spark and Python must interpret timestamps without a zone in the same way.
 os.environ["TZ"] = "UTC"
@@ -130,7 +139,7 @@ def settings() -> dict[str, str]:
     found = {key: value.strip() for key, value in pairs}
     for name, value in filled.items():
         found = {key: text.replace(name, value) for key, text in found.items()}
-    return found | ESSENTIAL | s3.settings()
+    return found | ESSENTIAL | s3.settings() | formats.settings()
 
 
 def get() -> SparkSession:
@@ -396,6 +405,7 @@ def _require_what_spark_needs() -> None:
     jars.prepare()
     lock.hold(paths.lake_dir())
     spark_line.claim(paths.lake_dir())
+    formats.note(formats.used())
 
 
 def _start() -> SparkSession:

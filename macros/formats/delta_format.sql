@@ -1,0 +1,39 @@
+{#- Delta, the default: see `table_format`. -#}
+{%- macro delta_format() -%}
+    {%- do return({
+        'catalog': none,
+        'drop': '',
+        'replaces': true,
+        'stages_source': tidemark._stages_source_of_delta,
+        'commits_nothing': false,
+        'marks_rows': 'delta.enableDeletionVectors',
+        'widens': tidemark._delta_widens,
+        'widening': {'delta.enableTypeWidening': 'true'},
+        'problem': tidemark._no_problem_of_delta,
+    }) -%}
+{%- endmacro -%}
+
+
+{#-
+    By default, Delta does so only for sources that are not Delta tables, and computes others up to
+    three times. Up to 64 MB of them are broadcast, unless you have changed Spark's threshold: a merge
+    joins them with the table three times, and would sort the whole table each time.
+-#}
+{%- macro _stages_source_of_delta() -%}
+    {%- set staging = 'spark.databricks.delta.merge.materializeSource' -%}
+    {%- if run_query('set ' ~ staging).rows[0][1] != 'all' -%}
+        {%- do run_query('set ' ~ staging ~ ' = all') -%}
+        {%- if run_query('set spark.sql.autoBroadcastJoinThreshold').rows[0][1] == '10485760b' -%}
+            {%- do run_query('set spark.sql.autoBroadcastJoinThreshold = 64m') -%}
+        {%- endif -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Delta 3, for Spark 3.5, can widen almost no types. -#}
+{%- macro _delta_widens(old, new) -%}
+    {%- do return(run_query('select version()').columns[0].values()[0].split('.')[0] | int >= 4) -%}
+{%- endmacro -%}
+
+
+{%- macro _no_problem_of_delta(node) -%}{%- do return('') -%}{%- endmacro -%}

@@ -1,0 +1,52 @@
+{#-
+    Iceberg: see `table_format`. Its merge rewrites the files with changed rows (copy-on-write), since
+    nothing here compacts what merge-on-read leaves.
+-#}
+{%- macro iceberg_format() -%}
+    {%- do return({
+        'catalog': 'iceberg',
+        'drop': 'purge',
+        'replaces': true,
+        'stages_source': none,
+        'commits_nothing': true,
+        'marks_rows': none,
+        'widens': tidemark._iceberg_widens,
+        'widening': {},
+        'problem': tidemark._problem_of_iceberg,
+    }) -%}
+{%- endmacro -%}
+
+
+{%- macro _iceberg_widens(old, new) -%}
+    {%- if old.startswith('decimal') and new.startswith('decimal') -%}
+        {%- do return(old[:-1].split(',')[1] | trim == new[:-1].split(',')[1] | trim) -%}
+    {%- endif -%}
+    {%- do return((old, new) in [('int', 'bigint'), ('float', 'double')]) -%}
+{%- endmacro -%}
+
+
+{#- When dbt parses the project, a node has its config. Its columns are known when it is built. -#}
+{%- macro _problem_of_iceberg(node) -%}
+    {%- set config = node.config -%}
+    {%- set constraints = (node.constraints or []) | list -%}
+    {%- for column in (node.columns or {}).values() -%}
+        {%- do constraints.extend(column.constraints or []) -%}
+    {%- endfor -%}
+    {%- if node.resource_type not in ('model', 'seed', 'snapshot') -%}
+        {%- do return('The rows of failed tests are only stored in Delta tables. Set +file_format: delta below data_tests') -%}
+    {%- elif config.get('materialized') not in ('table', 'incremental', 'seed', 'snapshot') -%}
+        {%- do return('Tables, incremental models, seeds and snapshots can have it') -%}
+    {%- elif config.get('incremental_strategy') not in (none, 'merge', 'append') -%}
+        {%- do return('Set incremental_strategy to merge or append') -%}
+    {%- elif config.get('materialized') == 'incremental' and node.language == 'python' -%}
+        {%- do return('A Python model can have it if it is a table, not if it is incremental') -%}
+    {%- elif config.get('location_root') -%}
+        {%- do return('Remove location_root: the tables are in the folders of their schemas') -%}
+    {%- elif constraints and config.get('contract').enforced -%}
+        {%- do return('Its tables do not check constraints. Use data tests instead') -%}
+    {%- endif -%}
+    {%- if adapter.format_problem is not defined -%}
+        {%- do return('Only embedded Spark (the target embedded) builds such tables') -%}
+    {%- endif -%}
+    {%- do return(adapter.format_problem('iceberg')) -%}
+{%- endmacro -%}

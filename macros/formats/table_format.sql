@@ -1,0 +1,27 @@
+{#
+    What a table format does, and what it cannot do. All differences between the formats are in the
+    mappings that this gives, and each format has one file in this folder:
+
+      catalog          the Spark catalog of its tables; none is Spark's own
+      drop             what follows `drop table`, so that the files go, too
+      replaces         whether `create or replace table` replaces a table in one step
+      stages_source    a macro that makes a merge compute its source rows once; none without one
+      commits_nothing  whether a merge without rows to merge also commits
+      marks_rows       the property with which a merge marks rows and does not rewrite their files
+      widens           a macro: whether a column can go from one type to another in the metadata
+      widening         the properties that a table needs before
+      problem          a macro: why a node cannot have this format, or ''
+
+    What Spark needs for a format is in python/tidemark/spark/formats.py.
+#}
+{%- macro table_format(name) -%}
+    {%- if name == 'iceberg' -%}
+        {%- do return(tidemark.iceberg_format()) -%}
+    {%- endif -%}
+    {%- set format = tidemark.delta_format() -%}
+    {%- if name != 'delta' -%}
+        {#- dbt-spark's own, of which Tidemark knows nothing. -#}
+        {%- do format.update({'replaces': false}) -%}
+    {%- endif -%}
+    {%- do return(format) -%}
+{%- endmacro -%}

@@ -1,0 +1,118 @@
+"""Table formats besides Delta, which needs nothing of this: their jars and their catalogs in Spark.
+
+A format's tables are in a catalog of its own, on the same metastore: Delta's catalog can only be
+`spark_catalog`, and cannot contain another one. What dbt must do for a format is in macros/formats.
+
+A Spark gets the jars and settings of a format when it starts, if the project asks for the format or
+the lake has tables in it. Others do not change at all.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from tidemark import paths
+from tidemark.spark import spark_line
+
+# The formats that the lake's tables may have, a name per line.
+_NOTE = "formats"
+_FOLDERS = ("model", "seed", "snapshot")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A table format, by its name in `file_format`, which is also the name of its catalog."""
+
+    name: str
+    title: str
+    # What `show table extended` says of its tables in the metastore.
+    mark: re.Pattern[str]
+    # Of the catalog.
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lock(self) -> Path:
+        """The lock file of its jars. A Spark version that does not support the format has none."""
+        return spark_line.lock_folder() / f"jars-{self.name}.lock"
+
+
+ICEBERG = Format(
+    "iceberg",
+    "Iceberg",
+    re.compile(r"\btable_type=ICEBERG\b", re.IGNORECASE),
+    {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hive",
+        # Each session keeps tables for half a minute, and would not see what another one writes.
+        ".cache-enabled": "false",
+        # Spark lacks the jar for Hive's locks. Here one process writes, and each table by one node.
+        ".hadoop.iceberg.engine.hive.lock-enabled": "false",
+        # As Spark's own client of the metastore, which may be new.
+        ".hadoop.hive.metastore.schema.verification": "false",
+        ".hadoop.datanucleus.schema.autoCreateAll": "true",
+        # Each commit writes the metadata of all that came before it.
+        ".table-default.write.metadata.delete-after-commit.enabled": "true",
+        ".table-default.write.metadata.previous-versions-max": "20",
+    },
+)
+FORMATS = {format.name: format for format in (ICEBERG,)}
+
+
+def used() -> list[Format]:
+    """The formats that Spark needs for this lake and this project."""
+    names = _noted() | _asked_for(paths.project_dir())
+    return [each for each in FORMATS.values() if each.name in names and each.lock.exists()]
+
+
+def settings() -> dict[str, str]:
+    """The Spark settings of the formats that are used."""
+    return {
+        f"spark.sql.catalog.{each.name}{name}": value
+        for each in used()
+        for name, value in each.settings.items()
+    }
+
+
+def note(formats: list[Format], lake: Path | None = None) -> None:
+    """Record that the lake may have tables in these formats."""
+    noted = _noted(lake)
+    names = noted | {each.name for each in formats}
+    if names > noted:
+        with paths.opened_in_lake(_NOTE, "w", lake=lake) as file:
+            file.write("".join(f"{name}\n" for name in sorted(names)))
+
+
+def of_table(information: str) -> Format | None:
+    """The format of a table by the answer of `show table extended`; None if it is another one."""
+    return next((each for each in FORMATS.values() if each.mark.search(information)), None)
+
+
+def _noted(lake: Path | None = None) -> set[str]:
+    file = (lake or paths.lake_dir()) / _NOTE
+    return {*file.read_text().split()} if file.exists() else set()
+
+
+@cache
+def _asked_for(root: Path) -> set[str]:
+    """The formats that the project's files name, without dbt, which needs seconds to parse them.
+
+    Not those that a variable names: see `relations.require_format`.
+    """
+    pattern = re.compile(rf"file_format['\"]?\s*[:=]\s*['\"]?({'|'.join(FORMATS)})\b")
+    return {found for text in _texts(root) for found in pattern.findall(text)}
+
+
+def _texts(root: Path) -> Iterator[str]:
+    settings = (root / "dbt_project.yml").read_text()
+    yield settings
+    told = yaml.safe_load(settings) or {}
+    for name in _FOLDERS:
+        folders = told.get(f"{name}-paths", [f"{name}s"])
+        for folder in [folders] if isinstance(folders, str) else folders:
+            for file in (root / folder).rglob("*.*"):
+                if file.suffix in (".yml", ".yaml", ".sql", ".py"):
+                    yield file.read_text(errors="replace")
