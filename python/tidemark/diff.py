@@ -192,7 +192,7 @@ def _require_own_schemas(spark: SparkSession, wanted: Mapping[str, Any]) -> None
 
 
 def _table(node: Any) -> str:
-    return books.quoted(f"{node.schema}.{node.alias}")
+    return books.quoted(".".join(filter(None, [node.database, node.schema, node.alias])))
 
 
 def _told(wanted: Mapping[str, Any], gone: Sequence[str]) -> str:
@@ -316,5 +316,10 @@ def _as_markdown(compared: Sequence[_Compared]) -> str:
 
 
 def _drop(spark: SparkSession, nodes: Iterable[Any]) -> None:
+    nodes = list(nodes)
+    for node in nodes:
+        if node.database:
+            # Otherwise its files would stay.
+            spark.sql(f"drop table if exists {_table(node)} purge")
     for schema in sorted({node.schema for node in nodes}):
         spark.sql(f"drop schema if exists `{schema}` cascade")

@@ -99,6 +99,11 @@ def erase(
     if subject and subject not in tagged:
         there = f"The subjects are: {', '.join(tagged)}." if tagged else "There are no such tags."
         raise ConfigError(f"No column has the tag `subject: {subject}`. {there}")
+    if others := parsed.others_below([feed.name for feed in parsed.feeds if feed.references]):
+        raise ConfigError(
+            f"Tidemark erases only from Delta tables, and these are not: {', '.join(others)}. Set "
+            "file_format: delta for them, drop them, and build them again. Nothing was erased."
+        )
     spark = session.get()
     with lease.held(spark), session.settings_during(spark, maintain.AT_ONCE):
         own = books.of(spark)

@@ -150,6 +150,9 @@ def maintain(
     """
     parsed = project.current()
     chosen = relations(parsed, names)
+    others = [node.other for node in parsed.nodes.values() if node.other]
+    if others and not names:
+        say(f"Not maintained, since not Delta tables: {report.some(sorted(others))}.")
     own = books.without_spark()
     if own is None and targets.method() == "session" and not books.spark_is_a_hosts():
         say(f"Nothing has landed in {paths.lake_dir()} yet: tidemark run")

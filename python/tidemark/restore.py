@@ -94,6 +94,12 @@ def register() -> None:
 
 def _node(parsed: project.Project, model: str) -> str:
     """The id of the model with this name."""
+    others = {node.name: node.other for node in parsed.nodes.values() if node.other}
+    if model in others:
+        raise ConfigError(
+            f"{others[model]} is not a Delta table, so its versions do not have the ids of runs. "
+            f"Rebuild it from its log: dbt build --full-refresh --select {model}"
+        )
     known = {node.name: name for name, node in parsed.nodes.items() if node.relation}
     if model not in known:
         alike = difflib.get_close_matches(model, known, n=3, cutoff=0)

@@ -84,6 +84,15 @@ PINNED = {
     "dbt.adapters.spark.session.SessionConnectionWrapper._fix_binding": (
         "70733eb6c9a8e3c3922fe7ebbda04402067d4e57d0af9a155231fca65e076bf9"
     ),
+    "dbt.adapters.spark.relation.SparkRelation.__post_init__": (
+        "a52b2f2b18e0b664617c62fde26e0c425ebc9a99012a8ad49af9ba64697f98d4"
+    ),
+    "dbt.adapters.spark.relation.SparkRelation.render": (
+        "f42c352a838d6dca634cf8cbd5ff49aa6bc24d388f50e38b502d6c2ca0c0b346"
+    ),
+    "dbt.adapters.spark.impl.SparkAdapter._get_columns_for_catalog": (
+        "86cf717414ca34ff2f6b3f9db2c98f834a79c4add3a2211effdee631ae0e09d2"
+    ),
     "default__build_snapshot_table": (
         "8ba9147459a89182564b40465037afcccb8043f96c384cd9a7f64d0e65c0b76c"
     ),
@@ -113,6 +122,14 @@ PINNED = {
     ),
     "spark__tblproperties_clause": (
         "e3832c1aca41266e177e6419b09179c8f22a89281ecee7f82929e53bfd4d159c"
+    ),
+    "spark__create_schema": ("b08f668e33945b32728347af04fde092e4e44b0738f06e7c67336f6d59c2e08d"),
+    "spark__drop_relation": ("b9f2712046ea7e3b6e460c265b916e25ed56012544cac4cee4a447f4dc7d829c"),
+    "spark__generate_database_name": (
+        "cd3754958cee419b395ef27590bde90e8628e181e9d3eac67660648162ba4b2d"
+    ),
+    "default__get_or_create_relation": (
+        "bff163a31081995b87fb489b22d209103a7bd5b3a4a8243d60529a5732f0fab5"
     ),
     "default__sync_column_schemas": (
         "dbc76fb2bd7c415de2857d6a759d52e04e9cc4b0d1db1e91bd00af841a2ff6c2"

@@ -130,7 +130,7 @@ def _answer(answer: "Future[Any]", ask: Callable[[], Any]) -> None:
 
 
 def _opened(self: SparkAdapter, relation: Any) -> Any:
-    """A Delta table of this lake, or None. The catalog must have it where this lake's tables are."""
+    """A Delta table of this lake, or None. The catalog must have it where the lake's tables are."""
     if relation.database:
         return None
     found = self.get_relation(None, relation.schema, relation.identifier)

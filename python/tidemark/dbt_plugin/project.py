@@ -48,7 +48,8 @@ _CALLED_BY_DBT = ("spark__", "default__", "materialization_", "generate_", "give
 class Node:
     """A source, model, seed or snapshot. `select` is its dbt selector, `feed` a source's name.
 
-    `relation` is the `schema.table` that dbt writes, '' for a view. `is_table` marks a source that
+    `relation` is the `schema.table` of a Delta table that dbt writes, '' for a view; `other` is the
+    `catalog.schema.table` of a table in another format. `is_table` marks a source that
     others append to, `keeps_rows` what a full refresh does not build anew.
     """
 
@@ -59,6 +60,7 @@ class Node:
     is_table: bool = False
     relation: str = ""
     keeps_rows: bool = False
+    other: str = ""
 
     @property
     def name(self) -> str:
@@ -134,6 +136,11 @@ class Project:
         """These nodes and their descendants."""
         return _reached(self._children, start)
 
+    def others_below(self, feeds: Collection[str]) -> list[str]:
+        """The tables that depend on these feeds and are not Delta tables."""
+        below = self.below(self.sources_of(feeds))
+        return sorted(self.nodes[name].other for name in below if self.nodes[name].other)
+
     def built_from(self, names: Iterable[str], newest: Mapping[str, int]) -> dict[str, Built]:
         """The fingerprints and loads that these nodes would be built from now."""
         loads = self._newest_loads(newest)
@@ -201,12 +208,14 @@ def of(manifest: Any) -> Project:
             nodes[name] = replace(node, feed=feed, is_table=is_table(sources[name]))
         else:
             of_dbt = manifest.nodes[name]
+            relation = f"{of_dbt.schema}.{of_dbt.alias}"
             is_written = of_dbt.config.materialized not in ("view", "ephemeral")
             keeps = of_dbt.resource_type == "snapshot" or of_dbt.config.get("full_refresh") is False
             nodes[name] = replace(
                 node,
                 select=".".join(of_dbt.fqn),
-                relation=f"{of_dbt.schema}.{of_dbt.alias}" if is_written else "",
+                relation=relation if is_written and not of_dbt.database else "",
+                other=f"{of_dbt.database}.{relation}" if of_dbt.database else "",
                 keeps_rows=is_written and keeps,
             )
     data_tests = [node for node in manifest.nodes.values() if node.resource_type == "test"]

@@ -109,9 +109,10 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
 
 
 def _in_another_format(found: Any, wanted: str | None) -> str:
-    there = formats.FORMATS.get(found.database or "")
-    kind = "a view" if found.is_view else f"a table with file_format: {there.name if there else 'delta'}"
-    drop = f"drop {'view' if found.is_view else 'table'} {found}{' purge' if there else ''}"
+    kind = f"a table with file_format: {found.database or 'delta'}"
+    drop = f"drop table {found}{' purge' if found.database else ''}"
+    if found.is_view:
+        kind, drop = "a view", f"drop view {found}"
     return (
         f"{found} is {kind}, but its model now has file_format: {wanted or 'delta'}. A table keeps "
         f"its format, so nothing was written. Revert the change, or drop the table (tidemark sql "
@@ -168,7 +169,7 @@ _drop_relation = SparkAdapter.drop_relation
 
 
 def _drop_unless_replaced(self: SparkAdapter, relation: Any) -> None:
-    """Replaces SparkAdapter.drop_relation, with which a full refresh begins if the table is not Delta.
+    """Replaces SparkAdapter.drop_relation, with which a full refresh of other tables begins.
 
     dbt-spark then runs `create or replace table`, so readers and a killed build lose nothing.
     """

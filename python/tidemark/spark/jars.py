@@ -2,8 +2,10 @@
 
 `python -m tidemark.spark.jars` fetches the jars of jars.lock into the cache, and those of
 jars-s3.lock if files or tables are on S3 or the argument is `s3`, and those of table formats that
-the project uses (formats.py). Then it creates the class archive (class_archive.py). `tidemark thrift start` fetches the jars of jars-thrift.lock. Each Spark version
-has its own lock files (spark_line.py).
+the project uses (formats.py). Then it creates the class archive (class_archive.py).
+
+`tidemark thrift start` fetches the jars of jars-thrift.lock. Each Spark version has its own lock
+files (spark_line.py).
 """
 
 import hashlib

@@ -571,7 +571,10 @@ def _metastore() -> str:
 
 
 def is_young(folder: Path) -> bool:
-    """Whether a table has at most one commit, without reading a long log."""
+    """Whether a Delta table has at most one commit, without reading a long log."""
+    if (folder / "metadata").is_dir():
+        # Of an Iceberg table, which can be created in a folder with files.
+        return False
     log = folder / "_delta_log"
     if (log / f"{1:020}.json").exists() or (log / "_last_checkpoint").exists():
         return False
@@ -620,6 +623,11 @@ def readable_text(message: str) -> str:
         return (
             f"{message.splitlines()[0].rstrip(';')} If the metastore has the table, its files are "
             "gone. Runbooks: docs/operate.md"
+        )
+    if "instantiate org.apache.hadoop.mapred.FileInputFormat" in message:
+        return (
+            "A table of this query is in Iceberg's format. Its name has three parts: "
+            "iceberg.schema.table. See docs/table_formats.md"
         )
     missing = "DATA_SOURCE_NOT_FOUND|ClassNotFoundException|[Cc]atalog plugin class|PLUGIN_CLASS"
     if re.search(rf"({missing}).*\bdelta\b", message):
