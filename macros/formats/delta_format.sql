@@ -2,7 +2,6 @@
 {%- macro delta_format() -%}
     {%- do return({
         'catalog': none,
-        'drop': '',
         'replaces': true,
         'stages_source': tidemark._stages_source_of_delta,
         'commits_nothing': false,

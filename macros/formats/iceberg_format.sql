@@ -5,7 +5,6 @@
 {%- macro iceberg_format() -%}
     {%- do return({
         'catalog': 'iceberg',
-        'drop': 'purge',
         'replaces': true,
         'stages_source': none,
         'commits_nothing': true,

@@ -3,7 +3,6 @@
     mappings that this gives, and each format has one file in this folder:
 
       catalog          the Spark catalog of its tables; none is Spark's own
-      drop             what follows `drop table`, so that the files go, too
       replaces         whether `create or replace table` replaces a table in one step
       stages_source    a macro that makes a merge compute its source rows once; none without one
       commits_nothing  whether a merge without rows to merge also commits

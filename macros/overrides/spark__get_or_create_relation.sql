@@ -4,5 +4,5 @@
     Delete when: dbt-spark's snapshots pass the model's `database`.
 #}
 {%- macro spark__get_or_create_relation(database, schema, identifier, type) -%}
-    {%- do return(default__get_or_create_relation(database or model.database, schema, identifier, type)) -%}
+    {%- do return(default__get_or_create_relation(database or model.get('database'), schema, identifier, type)) -%}
 {%- endmacro -%}

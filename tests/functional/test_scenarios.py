@@ -4,7 +4,7 @@ All are built together, batch by batch. Those with the same declaration share a 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -40,9 +40,12 @@ class Found:
 @pytest.fixture(scope="module")
 def found(module_project: Callable[[], Project], request: pytest.FixtureRequest) -> Found:
     """Only the tables of the scenarios that are asked for are built."""
-    project = module_project()
+    return build(module_project(), scenario.asked(request, "test_scenario"))
+
+
+def build(project: Project, asked: Collection[str]) -> Found:
+    """Land and build the tables of these scenarios, batch by batch."""
     found = Found()
-    asked = scenario.asked(request, "test_scenario")
     tables = {
         table: sharing
         for table, sharing in TABLES.items()
@@ -138,6 +141,11 @@ def _read_dead_letters(project: Project, found: Found) -> None:
     ],
 )
 def test_scenario(found: Found, one: Scenario) -> None:
+    check(found, one)
+
+
+def check(found: Found, one: Scenario) -> None:
+    """The tables that were built against those that the scenario expects."""
     table = next(table for table, sharing in TABLES.items() if one in sharing)
     if table in found.failures:
         pytest.fail(found.failures[table], pytrace=False)

@@ -124,7 +124,6 @@ PINNED = {
         "e3832c1aca41266e177e6419b09179c8f22a89281ecee7f82929e53bfd4d159c"
     ),
     "spark__create_schema": ("b08f668e33945b32728347af04fde092e4e44b0738f06e7c67336f6d59c2e08d"),
-    "spark__drop_relation": ("b9f2712046ea7e3b6e460c265b916e25ed56012544cac4cee4a447f4dc7d829c"),
     "spark__generate_database_name": (
         "cd3754958cee419b395ef27590bde90e8628e181e9d3eac67660648162ba4b2d"
     ),

@@ -1,0 +1,408 @@
+"""Tables in Iceberg's format: the same rows as in Delta tables, and the traps on the way.
+
+One project is built three times. Its tables are Iceberg's; `..._delta` are the same models as Delta
+tables. Scenarios and random cases run on Iceberg as they do on Delta.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import yaml
+
+from tests import scenario
+from tests.functional import test_convergence as convergence
+from tests.functional import test_scenarios as scenarios
+from tests.project import Project
+from tests.scenario import Scenario
+from tidemark import maintain, restore
+from tidemark.dbt_plugin import project as dbt_project
+from tidemark.dbt_plugin import relations
+from tidemark.errors import ConfigError
+from tidemark.spark import formats, session, spark_line
+
+pytestmark = [
+    pytest.mark.functional,
+    pytest.mark.skipif(spark_line.name() == "3.5", reason="Spark 3.5 has Delta only"),
+]
+
+COLUMNS = {"id": "int", "name": "string", "amount": "decimal(9, 2)", "small": "smallint"}
+FILES = {
+    1: {"LOAD00000001.csv": "1,one,1.00,1\n2,two,2.00,2\n3,three,3.00,3\n"},
+    2: {
+        "20240102-100000000.csv": "U,1,uno,1.00,1\nU,1,eins,1.50,1\nD,2,,,\nI,4,four,4.00,4\n",
+        "20240102-110000000.csv": "U,3,drei,3.00,\n",
+    },
+    # Late, new, and back after a delete.
+    3: {
+        "20240102-103000000.csv": "U,3,tre,3.00,3\n",
+        "20240103-100000000.csv": "I,2,zwei,2.00,2\nI,5,five,5.00,5\n",
+    },
+}
+MODELS = {
+    "marts/ice_dim.sql": "select id, name, amount from {{ ref('cur_ice__orders') }}",
+    "marts/ice_view.sql": """
+{{ config(materialized='view') }}
+select dim.*
+from {{ ref('ice_dim') }} as dim
+join {{ ref('ice_codes') }} as codes on codes.n = dim.id
+""",
+    "marts/ice_merged.sql": """
+{{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}
+select id, name from {{ ref('cur_ice__orders') }}
+""",
+    "marts/ice_python.py": """
+def model(dbt, session):
+    dbt.config(materialized="table")
+    return dbt.ref("ice_dim").select("id", "name")
+""",
+}
+# Two tables with one name, at the same time.
+SNAPSHOTS = "snapshots:" + "".join(
+    f"""
+  - name: ice_twin_{name}
+    relation: ref('ice_dim')
+    config:
+      {{alias: ice_twin, schema: ice_snaps_{name}, file_format: {file_format}, unique_key: id,
+       strategy: check, check_cols: {columns}, hard_deletes: {deletes}}}"""
+    for name, file_format, columns, deletes in (
+        ("a", "iceberg", "all", "new_record"),
+        ("b", "iceberg", "[amount]", "invalidate"),
+        ("a_delta", "delta", "all", "new_record"),
+        ("b_delta", "delta", "[amount]", "invalidate"),
+    )
+)
+
+
+def use_iceberg(project: Project) -> None:
+    """Every table of the project is Iceberg's, by the setting that a user writes."""
+    file = project.folder / "dbt_project.yml"
+    settings = yaml.safe_load(file.read_text())
+    settings["models"]["showcase"]["+file_format"] = "iceberg"
+    settings["snapshots"]["+file_format"] = settings["seeds"]["+file_format"] = "iceberg"
+    file.write_text(yaml.safe_dump(settings, sort_keys=False))
+
+
+@dataclass
+class Lab:
+    """The project, and how often each table had been written after each build."""
+
+    project: Project
+    commits: list[dict[str, int]] = field(default_factory=list)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.project.spark.sql(query).collect()]
+
+    def written(self) -> dict[str, int]:
+        return {table: written(self.project, table) for table in TABLES}
+
+    def refused(self, *arguments: str) -> str:
+        result = self.project.dbt(*arguments)
+        assert not result.success
+        messages = [each.message for each in getattr(result.result, "results", [])]
+        return " ".join([str(result.exception or ""), *filter(None, messages)])
+
+
+TABLES = (
+    "current.cur_ice__orders",
+    "history.hist_ice__orders",
+    "marts.ice_dim",
+    "marts.ice_merged",
+    "marts.ice_python",
+    "ice_snaps_a.ice_twin",
+    "ice_snaps_b.ice_twin",
+)
+
+
+def written(project: Project, table: str) -> int:
+    """How often an Iceberg table has been written since it was created."""
+    return project.spark.sql(f"select 1 from iceberg.{table}.snapshots").count()
+
+
+@pytest.fixture(scope="module")
+def lab(module_project: Callable[[], Project]) -> Lab:
+    lab = Lab(module_project())
+    use_iceberg(lab.project)
+    lab.project.add("ice.orders", COLUMNS, "id", loaded_at="2024-01-01")
+    for layer, name, config in (
+        ("current", "cur", "unique_key='id', "),
+        ("history", "hist", ""),
+    ):
+        own = lab.project.folder / f"models/{layer}/ice/{name}_ice__orders.sql"
+        text = own.read_text().replace("{{ config(unique_key='id') }}", "")
+        lab.project.write(
+            f"models/{layer}/ice/{name}_ice__orders_delta.sql",
+            f"{{{{ config({config}file_format='delta') }}}}\n{text}",
+        )
+    for path, text in MODELS.items():
+        lab.project.write(f"models/{path}", text)
+    lab.project.write("snapshots/ice.yml", SNAPSHOTS)
+    lab.project.write("seeds/ice_codes.csv", "n,label\n1,a\n3,\n")
+    for files in FILES.values():
+        for name, text in files.items():
+            lab.project.land(f"ice/orders/{name}", text)
+        lab.project.build("--threads", "4")
+        lab.commits.append(lab.written())
+    return lab
+
+
+def test_the_tables_are_those_of_delta_row_for_row(lab: Lab) -> None:
+    for table in TABLES[:2]:
+        # A smallint is an int in Iceberg.
+        own, delta = (
+            sorted(map(str, lab.rows(f"select * from {name}")))
+            for name in (f"iceberg.{table}", f"{table}_delta")
+        )
+        assert own == delta
+        assert len(own) == {"current": 5, "history": 9}[table.split(".")[0]]
+
+
+def test_snapshots_of_one_name_keep_their_own_versions(lab: Lab) -> None:
+    """Their changes were views with one name, in the schema `default`."""
+    for name, count in (("a", 9), ("b", 7)):
+        columns = "id, name, amount, dbt_valid_to is null"
+        columns += ", dbt_is_deleted" if name == "a" else ""
+        own, delta = (
+            lab.rows(f"select {columns} from {table} order by id, dbt_valid_from, {columns}")
+            for table in (f"iceberg.ice_snaps_{name}.ice_twin", f"ice_snaps_{name}_delta.ice_twin")
+        )
+        assert own == delta
+        assert len(own) == count
+    for schema in ("default", "ice_snaps_a", "ice_snaps_b"):
+        assert not lab.rows(f"show views in {schema} like 'ice*'")
+
+
+def test_an_incremental_table_is_merged_into(lab: Lab) -> None:
+    """dbt-spark did not find it, and replaced it. So the deleted key 2 would be missing."""
+    assert lab.project.rows("iceberg.marts.ice_merged", ["id", "name"], "id") == [
+        (1, "eins"),
+        (2, "zwei"),
+        (3, "drei"),
+        (4, "four"),
+        (5, "five"),
+    ]
+    assert [commits["marts.ice_merged"] for commits in lab.commits] == [1, 2, 3]
+
+
+def test_a_table_is_replaced_and_never_dropped(lab: Lab) -> None:
+    """Spark says `Provider: hive`, so dbt-spark dropped it: its snapshots would begin anew."""
+    for table in ("marts.ice_dim", "marts.ice_python"):
+        assert [commits[table] for commits in lab.commits] == [1, 2, 3]
+
+
+def test_the_commit_that_creates_a_table_has_its_settings(lab: Lab) -> None:
+    for table in TABLES[:2]:
+        assert lab.commits[0][table] == 1
+        found = dict(lab.rows(f"show tblproperties iceberg.{table}"))
+        assert json.loads(found["tidemark.derived_from"])["key"] == "id integer"
+
+
+def test_views_and_seeds_are_read_across_catalogs(lab: Lab) -> None:
+    assert lab.rows("select id from marts.ice_view order by id") == [(1,), (3,)]
+    assert lab.rows("select * from iceberg.seeds.ice_codes order by n") == [(1, "a"), (3, None)]
+
+
+def test_what_one_session_writes_the_others_see(lab: Lab) -> None:
+    """Iceberg's catalog keeps tables for half a minute in each session."""
+    one, other = session.fresh(), session.fresh()
+    one.sql("create table iceberg.marts.ice_seen using iceberg as select 1 as n")
+    assert other.table("iceberg.marts.ice_seen").count() == 1
+    one.sql("insert into iceberg.marts.ice_seen values (2)")
+    assert other.table("iceberg.marts.ice_seen").count() == 2
+
+
+def test_nothing_new_commits_nothing(lab: Lab) -> None:
+    names = [table.split(".")[1] for table in TABLES[:2]]
+    before = lab.written()
+    lab.project.build("--select", *names, "ice_twin_a", "ice_twin_b")
+    assert lab.written() == before
+
+
+def test_a_full_refresh_replaces_the_table_in_one_commit(lab: Lab) -> None:
+    """dbt-spark drops it first: a build that is killed would lose the table."""
+    before, rows = lab.written(), lab.rows("select * from iceberg.history.hist_ice__orders")
+    lab.project.build("--full-refresh", "--select", "hist_ice__orders")
+    assert sorted(lab.rows("select * from iceberg.history.hist_ice__orders")) == sorted(rows)
+    assert lab.written() == before | {TABLES[1]: before[TABLES[1]] + 1}
+
+
+def test_docs_have_the_columns_of_all_catalogs(lab: Lab) -> None:
+    assert lab.project.dbt("docs", "generate").success
+    catalog = json.loads((lab.project.folder / "target" / "catalog.json").read_text())["nodes"]
+    for name in ("model.showcase.ice_dim", "model.showcase.cur_ice__orders_delta"):
+        assert {"id", "name", "amount"} <= catalog[name]["columns"].keys()
+
+
+@pytest.mark.parametrize(
+    ("file", "was", "now", "said"),
+    [
+        (
+            "models/marts/ice_dim.sql",
+            "select",
+            "{{ config(file_format='delta') }} select",
+            "iceberg.marts.ice_dim is a table with file_format: iceberg, but its model now has "
+            "file_format: delta. A table keeps its format, so nothing was written.",
+        ),
+        (
+            "models/history/ice/hist_ice__orders_delta.sql",
+            "delta'",
+            "iceberg'",
+            "history.hist_ice__orders_delta is a table with file_format: delta, but its model now "
+            "has file_format: iceberg.",
+        ),
+        (
+            "models/marts/ice_view.sql",
+            "'view'",
+            "'table'",
+            "marts.ice_view is a view, but its model now has file_format: iceberg.",
+        ),
+    ],
+)
+def test_a_table_keeps_its_format(lab: Lab, file: str, was: str, now: str, said: str) -> None:
+    model = lab.project.folder / file
+    text, before = model.read_text(), lab.written()
+    model.write_text(text.replace(was, now, 1))
+    try:
+        assert said in lab.refused("run", "--select", model.stem)
+    finally:
+        model.write_text(text)
+    assert lab.written() == before
+
+
+def test_what_the_format_cannot_do_is_refused(lab: Lab) -> None:
+    file = lab.project.write(
+        "models/marts/ice_refused.sql", "{{ config(location_root='/here') }} select 1 as id"
+    )
+    try:
+        assert "Remove location_root" in lab.refused("parse")
+        file.write_text("select 1 as id")
+        lab.project.write(
+            "models/marts/_ice.yml",
+            """
+models:
+  - name: ice_refused
+    config: {contract: {enforced: true}}
+    columns: [{name: id, data_type: int, constraints: [{type: not_null}]}]
+""",
+        )
+        assert "Use data tests instead" in lab.refused("run", "--select", "ice_refused")
+        assert not lab.project.spark.catalog.tableExists("iceberg.marts.ice_refused")
+    finally:
+        file.unlink()
+        (lab.project.folder / "models/marts/_ice.yml").unlink(missing_ok=True)
+
+
+def test_commands_say_what_they_cannot_do(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    with lab.project.here():
+        with pytest.raises(ConfigError, match="iceberg.current.cur_ice__orders is not a Delta t"):
+            restore.show("cur_ice__orders")
+        maintain.maintain([], maintain.policy(), dry_run=True)
+        assert "iceberg.history.hist_ice__orders" in dbt_project.current().others_below(
+            ["ice.orders"]
+        )
+    assert "Not maintained, since not Delta tables: iceberg." in capsys.readouterr().out
+
+
+def test_a_name_of_two_parts_gets_a_sentence(lab: Lab) -> None:
+    with pytest.raises(Exception, match="FileInputFormat") as raised:
+        lab.project.spark.sql("select * from marts.ice_dim").collect()
+    assert "Its name has three parts: iceberg.schema.table." in session.readable(raised.value)
+
+
+def test_a_spark_without_the_format_is_refused_before_it_writes(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = formats.Format("other", "Other", formats.ICEBERG.mark)
+    noted: list[Any] = []
+    monkeypatch.setitem(formats.FORMATS, "other", other)
+    monkeypatch.setattr(formats, "note", noted.extend)
+    with pytest.raises(Exception, match="before Tidemark knew that this project has Other tables"):
+        relations._require_format("other")
+    assert noted == [other]
+    relations._require_format("iceberg")
+    relations._require_format(None)
+
+
+def test_a_lost_table_stays_where_it_is(lab: Lab) -> None:
+    """Spark's start moves folders without a table: those in which a killed build began a table."""
+    place = lab.rows("describe extended iceberg.marts.ice_dim")
+    (location,) = [row[1] for row in place if row[0] == "Location"]
+    assert not session.is_young(scenario.Path(location.removeprefix("file:")))
+
+
+# --- what runs on Delta, on Iceberg -------------------------------------------------------------
+
+# One table gets a wider type of every kind, in the metadata or by a rewrite.
+QUICK = ("column_widens", "decimal_widens", "date_widens_to_timestamp")
+
+
+@pytest.fixture(scope="module")
+def found(
+    module_project: Callable[[], Project], request: pytest.FixtureRequest
+) -> Iterable[scenarios.Found]:
+    def in_catalog(layer: str, table: str) -> str:
+        return f"iceberg.{layer}.{scenarios._model(layer, table)}"
+
+    project = module_project()
+    use_iceberg(project)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scenarios, "SOURCE", "ice_scenarios")
+        patched.setattr(scenarios, "_relation", in_catalog)
+        yield scenarios.build(project, scenario.asked(request, "test_scenario"))
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pytest.param(each, id=each.name, marks=[] if each.name in QUICK else [pytest.mark.slow])
+        for each in scenarios.ALL
+    ],
+)
+def test_scenario(found: scenarios.Found, one: Scenario) -> None:
+    scenarios.check(found, one)
+
+
+class Table(convergence.Table):
+    """A table of random cases, as Iceberg has it."""
+
+    @property
+    def current(self) -> str:
+        return f"iceberg.{super().current}"
+
+    def history(self, shape: convergence.Shape) -> str:
+        return f"iceberg.{super().history(shape)}"
+
+
+@pytest.mark.slow
+def test_tables_converge(module_project: Callable[[], Project]) -> None:
+    project = module_project()
+    use_iceberg(project)
+    found = convergence.drawn(convergence.cases(), convergence.CASES)
+    dumps = convergence.drawn(convergence.extracts(), convergence.CASES // 4)
+    plain = (convergence.PLAIN, convergence.RENAMED)
+    by_seq = Table("ice_conv.by_seq", True, plain)
+    partial = Table("ice_conv.partial", True, (convergence.PLAIN, convergence.KNOWN), partial=True)
+    typed = Table("ice_conv.typed", True, typed=True)
+    dumped = Table("ice_conv.extract", False, (convergence.BY_FILE, convergence.DELETES))
+    tables = [by_seq, partial, typed, dumped]
+    for table in tables:
+        dump = {"format": "extract", "max_deleted_share": 1.0}
+        convergence.declare(project, table, **(dump if table is dumped else {}))
+    for batch in range(convergence.BATCHES):
+        for table in (by_seq, partial, typed):
+            convergence.land_batch(project, table, found, batch)
+        convergence.land_extracts(project, dumped, dumps, convergence.EXTRACTS[batch])
+        project.build()
+        for table in tables:
+            table.landed = len(table.events)
+            convergence.compare(project, table, f"on Iceberg, after batch {batch + 1}")
+    convergence._knowledge_is_kept(project, partial)
+    derived = [name for table in tables for name in table.relations[1:]]
+    before = {name: written(project, name.removeprefix("iceberg.")) for name in derived}
+    project.build()
+    assert {name: written(project, name.removeprefix("iceberg.")) for name in derived} == before
+    project.build("--full-refresh", "--select", *(name.split(".")[-1] for name in derived))
+    for table in tables:
+        convergence.compare(project, table, "on Iceberg, built anew")
