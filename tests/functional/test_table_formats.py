@@ -7,6 +7,7 @@ tables. Scenarios and random cases run on Iceberg as they do on Delta.
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -329,7 +330,7 @@ def test_a_lost_table_stays_where_it_is(lab: Lab) -> None:
     """Spark's start moves folders without a table: those in which a killed build began a table."""
     place = lab.rows("describe extended iceberg.marts.ice_dim")
     (location,) = [row[1] for row in place if row[0] == "Location"]
-    assert not session.is_young(scenario.Path(location.removeprefix("file:")))
+    assert not session.is_young(Path(location.removeprefix("file:")))
 
 
 # --- what runs on Delta, on Iceberg -------------------------------------------------------------

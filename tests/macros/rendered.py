@@ -50,7 +50,8 @@ class Macros:
     `answers` are the row, or the rows, of one query after the other; `asked` are the queries.
     The model reads all `nodes`. `columns` are those of the tables, each a name, with a type if it
     is not `string`. Without `has_relations` nothing was built yet. `merge_of` is the package whose
-    merge dbt would take. `newest` is what Delta's log tells of the table.
+    merge dbt would take. `newest` is what Delta's log tells of the table, `format_problem` why the
+    target cannot have a table format.
     """
 
     is_incremental: bool = False
@@ -62,6 +63,7 @@ class Macros:
     has_relations: bool = True
     merge_of: str = "tidemark"
     newest: Mapping[str, Any] | None = None
+    format_problem: str = ""
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -100,6 +102,7 @@ class Macros:
                 get_columns_in_relation=lambda _: columns,
                 landing_failure=lambda _: "",
                 newest_rows=lambda _: self.newest,
+                format_problem=lambda _: self.format_problem,
                 dispatch=lambda *_: merge,
             ),
             "project_name": "own",

@@ -20,9 +20,7 @@ def node(resource_type: str = "model", language: str = "sql", **config: Any) -> 
 
 
 def macros(problem: str = "") -> Macros:
-    found = Macros()
-    found._context["adapter"].format_problem = lambda _: problem
-    return found
+    return Macros(format_problem=problem)
 
 
 MERGED: dict[str, Any] = {"materialized": "incremental", "incremental_strategy": "merge"}

@@ -74,6 +74,20 @@ def test_a_spark_without_a_lock_file_does_not_have_it(
     assert formats.used() == []
 
 
+def test_a_lost_metastore_gets_the_newest_state_of_each_table(tmp_path: Path) -> None:
+    for table, names in {"b": ["00001-x", "00010-y", "00009-z"], "a": ["00000-x"], "c": []}.items():
+        folder = tmp_path / "marts.db" / table / "metadata"
+        folder.mkdir(parents=True)
+        for name in names:
+            (folder / f"{name}.metadata.json").touch()
+    found = dict(formats.lost("marts", tmp_path / "marts.db"))
+    assert list(found) == ["iceberg.marts.a", "iceberg.marts.b"]
+    assert found["iceberg.marts.b"] == (
+        "call iceberg.system.register_table(table => 'marts.b', "
+        f"metadata_file => '{tmp_path}/marts.db/b/metadata/00010-y.metadata.json')"
+    )
+
+
 @pytest.mark.parametrize("name", ["SerDe", "FileInputFormat"])
 def test_a_name_of_two_parts_gets_a_sentence(name: str) -> None:
     said = session.readable_text(f"Failed to instantiate org.apache.hadoop.mapred.{name}")

@@ -91,6 +91,23 @@ def of_table(information: str) -> Format | None:
     return next((each for each in FORMATS.values() if each.mark.search(information)), None)
 
 
+def lost(schema: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """The tables in a schema's folder that a new metastore lacks, and what registers each."""
+    for metadata in sorted(folder.glob("*/metadata")):
+        # Iceberg's are numbered. A commit that was tried twice has two with one number.
+        files = [
+            (int(file.name.partition("-")[0]), file.stat().st_mtime_ns, file)
+            for file in metadata.glob("[0-9]*-*.metadata.json")
+        ]
+        if files:
+            name = f"{schema}.{metadata.parent.name}"
+            yield (
+                f"{ICEBERG.name}.{name}",
+                f"call {ICEBERG.name}.system.register_table(table => '{name}', "
+                f"metadata_file => '{max(files)[2]}')",
+            )
+
+
 def _noted(lake: Path | None = None) -> set[str]:
     file = (lake or paths.lake_dir()) / _NOTE
     return {*file.read_text().split()} if file.exists() else set()

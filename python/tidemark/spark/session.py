@@ -541,6 +541,13 @@ def _register_lost(spark: SparkSession, schema: str, folder: Path) -> None:
             print(f"{name} was not in the metastore, and is registered again.", file=sys.stderr)
         except PySparkException as error:  # the others can be used
             print(f"{name} was not registered again: {readable(error)}", file=sys.stderr)
+    for name, statement in formats.lost(schema, folder):
+        try:
+            spark.sql(f"create schema if not exists `{schema}`")
+            spark.sql(statement)
+            print(f"{name} was not in the metastore, and is registered again.", file=sys.stderr)
+        except Exception as error:  # as above; Iceberg has types of its own
+            print(f"{name} was not registered again: {readable(error)}", file=sys.stderr)
 
 
 def register(spark: SparkSession, table: str, place: str) -> None:
