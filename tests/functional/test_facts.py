@@ -45,7 +45,7 @@ def adapter_of(spark: SparkSession) -> Any:
 
 def of(name: str) -> SimpleNamespace:
     schema, identifier = name.split(".")
-    return SimpleNamespace(schema=schema, identifier=identifier)
+    return SimpleNamespace(database=None, schema=schema, identifier=identifier)
 
 
 @pytest.fixture(scope="module")
