@@ -308,6 +308,10 @@ class Table:
         return [*KEY, *VALUES, *(["seq"] if self.by_seq else [])]
 
     @property
+    def is_extract(self) -> bool:
+        return self.name.endswith(".extract")
+
+    @property
     def path(self) -> str:
         return self.name.replace(".", "/")
 
@@ -335,8 +339,11 @@ class Table:
         ]
 
 
-def declare(project: Project, table: Table, **feed: Any) -> None:
+def declare(project: Project, table: Table) -> None:
+    feed: dict[str, Any] = {}
     columns = COLUMNS | ({"seq": "bigint"} if table.by_seq else {})
+    if table.is_extract:
+        feed |= {"format": "extract", "max_deleted_share": 1.0}
     of_key = list(KEY)
     if table.typed:
         del columns["k"]
@@ -704,38 +711,48 @@ def _brief(event: Event) -> str:
 # --- tests ----------------------------------------------------------------------------------
 
 
-def test_tables_converge(module_project: Callable[[], Project]) -> None:
+# Builds must not read what these tables hold; and how they were after a load is asked for.
+GOING_ON = ("conv.by_seq", "conv.in_order", "conv.in_order_partial")
+AS_OF_LOAD = ("conv.by_seq", "conv.partial", "conv.by_epoch", "conv.known", "conv.extract")
+# With options that seldom differ from others.
+_RARER = pytest.param("rarer", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("which", ["usual", _RARER])
+def test_tables_converge(module_project: Callable[[], Project], which: str) -> None:
     project = module_project()
     print(REPLAY)
     found: list[Case] = drawn(cases(), CASES)
     ordered: list[Case] = drawn(cases(in_order=True), CASES // 2)
     dumps: list[list[list[Change]]] = drawn(extracts(), CASES // 4)
-    by_file = Table("conv.by_file", False, (BY_FILE, KNOWN))
-    by_seq = Table("conv.by_seq", True, (PLAIN, RENAMED))
-    in_order = Table("conv.in_order", True)
-    in_order_partial = Table("conv.in_order_partial", True, partial=True)
-    partial = Table("conv.partial", True, (PLAIN, KNOWN), partial=True, truncates=True)
-    typed = Table("conv.typed", True, typed=True)
-    by_epoch = Table("conv.by_epoch", True, (PLAIN, KNOWN), epochs=EPOCHS)
-    dumped = Table("conv.extract", False, (BY_FILE, DELETES))
-    tables = [by_file, by_seq, in_order, in_order_partial, partial, typed, by_epoch, dumped]
+    if which == "usual":
+        tables = [
+            Table("conv.by_file", False, (BY_FILE, KNOWN)),
+            Table("conv.by_seq", True, (PLAIN, RENAMED)),
+            Table("conv.in_order_partial", True, partial=True),
+            Table("conv.partial", True, (PLAIN, KNOWN), partial=True, truncates=True),
+            Table("conv.by_epoch", True, typed=True, epochs=EPOCHS),
+            Table("conv.extract", False, (BY_FILE, DELETES)),
+        ]
+    else:
+        tables = [
+            Table("conv.in_order", True),
+            Table("conv.typed", True, typed=True),
+            Table("conv.known", True, (PLAIN, KNOWN), epochs=EPOCHS),
+        ]
     for table in tables:
-        dump = {"format": "extract", "max_deleted_share": 1.0}
-        declare(project, table, **(dump if table is dumped else {}))
+        declare(project, table)
 
     for batch in range(BATCHES):
-        land_batch(project, by_file, found, batch)
-        land_batch(project, by_seq, found, batch)
-        land_batch(project, typed, found, batch)
-        land_batch(project, in_order, ordered, batch)
-        land_batch(project, in_order_partial, ordered, batch)
-        land_batch(project, partial, [_early_loads(case) for case in found], batch)
-        land_batch(project, by_epoch, [_counted_anew(_early_loads(case)) for case in found], batch)
-        land_extracts(project, dumped, dumps, EXTRACTS[batch])
-        if batch == BATCHES - 1:
-            reload(project, partial, dumps)
-            reload(project, by_epoch, dumps)
-        going_on = [by_seq, in_order, in_order_partial] if batch > 0 else []
+        for table in tables:
+            if table.is_extract:
+                land_extracts(project, table, dumps, EXTRACTS[batch])
+                continue
+            is_in_order = table.name.startswith("conv.in_order")
+            land_batch(project, table, _of_table(table, ordered if is_in_order else found), batch)
+            if batch == BATCHES - 1 and (table.truncates or table.epochs):
+                reload(project, table, dumps)
+        going_on = [table for table in tables if batch > 0 and table.name in GOING_ON]
         lost = [_lose_what_need_not_be_read(project, table) for table in going_on]
         project.build()
         for table, version in zip(going_on, lost, strict=True):
@@ -743,48 +760,53 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
         for table in tables:
             table.landed = len(table.events)
             compare(project, table, f"after batch {batch + 1}")
-        if batch > 0:
-            for table in (in_order, in_order_partial):
+            if batch > 0 and table.name.startswith("conv.in_order"):
                 sql = _history_sql(project, table)
                 assert "last_versions as" in sql, "not a build that goes on"
                 assert "late_keys as" not in sql, "keys that come in order read the log"
 
-    for table in (by_file, partial, by_epoch):
-        _knowledge_is_kept(project, table)
-    _as_of_load(project, [by_seq, partial, by_epoch, dumped])
+    for table in tables:
+        if KNOWN in table.shapes:
+            _knowledge_is_kept(project, table)
+    _as_of_load(project, [table for table in tables if table.name in AS_OF_LOAD])
     _nothing_new_commits_nothing(project, tables)
     _rebuild_is_the_same(project, tables)
 
 
-def test_tables_of_cut_logs_converge(module_project: Callable[[], Project]) -> None:
+@pytest.mark.parametrize("which", ["usual", _RARER])
+def test_tables_of_cut_logs_converge(module_project: Callable[[], Project], which: str) -> None:
     """Old changes that go between two builds leave the tables, and their rebuild, as they were."""
     project = module_project()
     found: list[Case] = [_early_loads(case) for case in drawn(cases(), CASES)]
     dumps: list[list[list[Change]]] = drawn(extracts(), CASES // 4)
-    by_file = Table("cut.by_file", False, (BY_FILE,))
-    by_seq = Table("cut.by_seq", True, (PLAIN, RENAMED))
-    partial = Table("cut.partial", True, (PLAIN, TRACKED_DELETES), partial=True, truncates=True)
-    by_epoch = Table("cut.by_epoch", True, epochs=EPOCHS)
-    dumped = Table("cut.extract", False, (BY_FILE, DELETES))
-    tables = [by_file, by_seq, partial, by_epoch, dumped]
+    if which == "usual":
+        shapes = (PLAIN, TRACKED_DELETES)
+        tables = [
+            Table("cut.partial", True, shapes, partial=True, truncates=True),
+            Table("cut.extract", False, (BY_FILE, DELETES)),
+        ]
+    else:
+        tables = [
+            Table("cut.by_file", False, (BY_FILE,)),
+            Table("cut.by_seq", True, (PLAIN, RENAMED)),
+            Table("cut.by_epoch", True, epochs=EPOCHS),
+        ]
     for table in tables:
-        dump = {"format": "extract", "max_deleted_share": 1.0}
-        declare(project, table, **(dump if table is dumped else {}))
+        declare(project, table)
     cuts: dict[str, int] = {}
     for batch in range(BATCHES):
         for table in tables:
-            if table is dumped:
+            if table.is_extract:
                 land_extracts(project, table, dumps, CUT_EXTRACTS[batch])
-                continue
-            of_table = [_counted_anew(case) for case in found] if table is by_epoch else found
-            land_batch(project, table, of_table, batch)
+            else:
+                land_batch(project, table, _of_table(table, found), batch)
         too_late: dict[str, int] = {}
         for table in tables:
             if batch:
                 too_late[table.name] = _leave_out_what_is_too_late(table, cuts[table.name])
         project.build()
         for table in tables:
-            if batch and table is not dumped:
+            if batch and not table.is_extract:
                 _is_in_the_dead_letter(project, table, too_late[table.name])
             table.landed = len(table.events)
             compare(project, table, f"of a cut log, after batch {batch + 1}")
@@ -792,10 +814,18 @@ def test_tables_of_cut_logs_converge(module_project: Callable[[], Project]) -> N
     _rebuild_is_the_same(project, tables)
 
 
+def _of_table(table: Table, found: Sequence[Case]) -> Sequence[Case]:
+    """The cases as they come to a table."""
+    if table.epochs:
+        return [_counted_anew(_early_loads(case)) for case in found]
+    return [_early_loads(case) for case in found] if table.truncates else found
+
+
 def _cut(project: Project, table: Table) -> int:
     """Cut the log in the middle of its times; gives where."""
-    is_extract = table.name == "cut.extract"
-    times = sorted(event.file_at if is_extract else event.changed_at for event in table.events)
+    times = sorted(
+        event.file_at if table.is_extract else event.changed_at for event in table.events
+    )
     at = times[len(times) * 2 // 3] + 1
     log = f"log_{table.name}"
     with project.here():
@@ -819,10 +849,9 @@ def _is_in_the_dead_letter(project: Project, table: Table, count: int) -> None:
 
 def _leave_out_what_is_too_late(table: Table, cut_at: int) -> int:
     """Forget the events that landing refuses after a cut; gives how many there are."""
-    is_extract = table.name == "cut.extract"
 
     def is_old(event: Event) -> bool:
-        return (event.file_at if is_extract else event.changed_at) < cut_at
+        return (event.file_at if table.is_extract else event.changed_at) < cut_at
 
     settled = table.settled()
     last_old: dict[Key, Any] = {}

@@ -223,6 +223,11 @@ def test_a_log_is_cut_and_a_person_is_erased(lake: Lake, tmp_path: Path) -> None
     assert lake.rows("select id from dbt_test__audit.kept_have_no_name") == [(2,)]
     assert secrets(lake, tmp_path / "after") == set()
     assert "Nothing to build" in lake.tidemark("run")
+    # What comes later.
+    lake.land(path.format(4), f"U,{recent(5)},1,Zebulon d,9", f"U,{recent(5)},2,Bob e,9")
+    told = lake.tidemark("run")
+    assert "1 records of erased subjects did not land" in told
+    assert lake.rows(versions) == [*expected[3:], (2, "Bob e", 5)]
 
 
 def test_the_runbooks(lake: Lake) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from tidemark.errors import TidemarkError, printable
+from tidemark.spark import session
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,13 @@ def test_control_characters_are_escaped(text: str, shown: str) -> None:
 
 def test_an_error_keeps_its_lines_and_nothing_else() -> None:
     assert str(TidemarkError("one\n\ttwo \x1b[2J")) == "one\n\ttwo \\x1b[2J"
+
+
+def test_lost_files_are_told_the_same_by_embedded_spark_and_by_a_thrift_server() -> None:
+    text = "[DELTA_PATH_DOES_NOT_EXIST] file:/x/y doesn't exist, or is not a Delta table.;"
+    rest = "\nShowTableProperties [key#1, value#2]"
+    server = "org.apache.hive.service.cli.HiveSQLException: Error running query: "
+    server += "[DELTA_PATH_DOES_NOT_EXIST] org.apache.spark.sql.AnalysisException: "
+    told = session.readable_text(f"{text}{rest}")
+    assert told.endswith("its files are gone. Runbooks: docs/operate.md")
+    assert session.readable_text(f"{server}{text}{rest}") == told

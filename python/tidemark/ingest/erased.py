@@ -33,15 +33,14 @@ def left_out(load: "Load", events: DataFrame) -> DataFrame:
     salt = tombstones.salt(books.of(load.spark))
     marked = mark(events, references, hashes.select("subject", "value"), salt)
     masked = masked_columns(load.feed)
-    hidden = {name: F.when(~F.col("_is_masked"), F.col(f"`{name}`")) for name in masked}
+    told = {
+        "_skipped": F.expr(f"if(_is_erased, '{SKIPPED}', _skipped)"),
+        "_reason": F.expr("if(_is_erased, null, _reason)"),
+    }
     if any(reference.masks for reference in references):
-        hidden |= {name: F.when(~F.col("_is_masked"), F.col(name)) for name in ("_raw", "_value")}
-    return (
-        marked.withColumns(hidden)
-        .withColumn("_skipped", F.expr(f"if(_is_erased, '{SKIPPED}', _skipped)"))
-        .withColumn("_reason", F.expr("if(_is_erased, null, _reason)"))
-        .select(*events.columns)
-    )
+        masked += ["_raw", "_value"]
+    told |= {name: F.when(~F.col("_is_masked"), F.col(f"`{name}`")) for name in masked}
+    return marked.withColumns(told).select(*events.columns)
 
 
 def _concerned(feed: Feed, erased: Collection[str]) -> list[Reference]:

@@ -624,6 +624,8 @@ def readable(error: Exception) -> str:
 
 def readable_text(message: str) -> str:
     """Spark's message without details for its developers."""
+    # A Thrift server puts two names of classes before it.
+    message = re.sub(r"^[\w.]+HiveSQLException: .*?(\[\w+\]) [\w.]+: (?=\1)", "", message)
     for rest in ("\n\tat ", "\n\nJVM stacktrace", ";\n'"):
         message = message.split(rest)[0]
     if re.match(r"\[DELTA_(TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST)\]", message):
