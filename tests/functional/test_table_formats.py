@@ -389,8 +389,7 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     dumped = Table("ice_conv.extract", False, (convergence.BY_FILE, convergence.DELETES))
     tables = [by_seq, partial, typed, dumped]
     for table in tables:
-        dump = {"format": "extract", "max_deleted_share": 1.0}
-        convergence.declare(project, table, **(dump if table is dumped else {}))
+        convergence.declare(project, table)
     for batch in range(convergence.BATCHES):
         for table in (by_seq, partial, typed):
             convergence.land_batch(project, table, found, batch)
