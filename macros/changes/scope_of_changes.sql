@@ -30,6 +30,9 @@
         {%- set scope = {'kind': 'everything', 'watermark': 0, 'truncates': true} -%}
         {#- In a unit test the changes are given rows, not a relation. -#}
         {%- if execute and '__dbt__cte__' not in changes | string and tidemark._are_built(changes, feed) -%}
+            {%- for log in feed.logs or [] if adapter.newest_rows is defined -%}
+                {%- do tidemark.generate_code_for((adapter.newest_rows(log) or {}).get('row_count')) -%}
+            {%- endfor -%}
             {%- set known = tidemark._of_changes(tidemark._first_changes(changes, feed), feed) -%}
             {%- do tidemark._require_known_reloads(changes, feed, known['unknown_reloads']) -%}
             {%- do tidemark._require_keys(changes, feed, known['without_key']) -%}
