@@ -48,7 +48,10 @@
     {%- set newest = adapter.newest_rows(table) if adapter.newest_rows is defined and not feed.source_column else none -%}
     {%- set known = [newest] if newest else run_query(tidemark._applied(feed, table)).rows -%}
     {%- set watermark = tidemark._watermark(feed, known) -%}
-    {%- do tidemark.use_deletion_vectors(table, known | sum(attribute='row_count') | int) -%}
+    {%- set row_count = known | sum(attribute='row_count') | int -%}
+    {%- do tidemark.use_deletion_vectors(table, row_count) -%}
+    {#- A merge only compares the rows of the table. -#}
+    {%- do tidemark.generate_code_for(row_count // 10) -%}
 
     {#- In epochs, sequences start again, so bounds would make keys late that are not. -#}
     {%- set bounds = newest if newest and newest.known_until and newest.known_at and not feed.epochs else none -%}
