@@ -30,6 +30,9 @@
         {%- set scope = {'kind': 'everything', 'watermark': 0, 'truncates': true} -%}
         {#- In a unit test the changes are given rows, not a relation. -#}
         {%- if execute and '__dbt__cte__' not in changes | string and tidemark._are_built(changes, feed) -%}
+            {%- for log in feed.logs or [] if adapter.newest_rows is defined -%}
+                {%- do tidemark.generate_code_for((adapter.newest_rows(log) or {}).get('row_count')) -%}
+            {%- endfor -%}
             {%- set known = tidemark._of_changes(tidemark._first_changes(changes, feed), feed) -%}
             {%- do tidemark._require_known_reloads(changes, feed, known['unknown_reloads']) -%}
             {%- do tidemark._require_keys(changes, feed, known['without_key']) -%}
@@ -45,7 +48,10 @@
     {%- set newest = adapter.newest_rows(table) if adapter.newest_rows is defined and not feed.source_column else none -%}
     {%- set known = [newest] if newest else run_query(tidemark._applied(feed, table)).rows -%}
     {%- set watermark = tidemark._watermark(feed, known) -%}
-    {%- do tidemark.use_deletion_vectors(table, known | sum(attribute='row_count') | int) -%}
+    {%- set row_count = known | sum(attribute='row_count') | int -%}
+    {%- do tidemark.use_deletion_vectors(table, row_count) -%}
+    {#- A merge only compares the rows of the table. -#}
+    {%- do tidemark.generate_code_for(row_count // 10) -%}
 
     {#- In epochs, sequences start again, so bounds would make keys late that are not. -#}
     {%- set bounds = newest if newest and newest.known_until and newest.known_at and not feed.epochs else none -%}
