@@ -438,6 +438,14 @@ def test_what_a_killed_creation_left_is_removed_and_no_table_is(
     sql("create table unborn.committed (id int) using delta")
     assert project.rows("unborn.other", ["id"]) == [(1,)]
     assert project.rows("unborn.delta", ["id"]) == project.rows("unborn.other_name", ["id"]) == []
+    # On S3 nothing is removed at the start: the creation of the table makes it good.
+    shutil.copytree(schema / "delta", schema / "begun")
+    session.create_table(
+        project.spark, "unborn.begun", "id int", """tblproperties ('a' = '{"b": 1}')"""
+    )
+    assert project.rows("unborn.begun", ["id"]) == []
+    told = sql("show tblproperties unborn.begun").where("key = 'a'").collect()
+    assert [row.value for row in told] == ['{"b": 1}']
     # A start after one that found nothing asks the catalog for new folders alone.
     there = shutil.copytree(schema, tmp_path / "lake/warehouse/unborn.db")
     monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "lake"))

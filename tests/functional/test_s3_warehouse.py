@@ -155,9 +155,10 @@ def test_a_project_lives_on_s3(
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (
+        pytest.param(
             {"AWS_SECRET_ACCESS_KEY": "not-the-secret"},
             "the credentials are wrong: check AWS_ACCESS",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             {"AWS_ACCESS_KEY_ID": "nobody"},

@@ -57,6 +57,23 @@ def test_a_first_build_asks_whether_there_is_anything_to_derive(
     assert found["truncates"] is (truncates > 0)
 
 
+@pytest.mark.parametrize(
+    ("is_incremental", "row_count", "generates"),
+    [(False, 9_999, False), (False, 10_000, True), (True, 99_999, False), (True, 100_000, True)],
+)
+def test_a_build_that_reads_many_rows_generates_code_whatever_is_new(
+    is_incremental: bool, row_count: int, generates: bool
+) -> None:
+    """Only the size of new files decided: a rebuild of a million rows took over ten minutes."""
+    counts = {"changes": 5, "changed_keys": 5, "truncates": 0, "unknown_reloads": 0}
+    answer = NEW if is_incremental else {**counts, "without_key": 0}
+    newest = {**BOUNDS, "row_count": row_count}
+    macros = Macros(is_incremental=is_incremental, answers=[answer], newest=newest)
+    feed = {**FEED, "logs": [Relation("log_a.the_table")]}
+    macros.scope_of_changes("the_changes", feed, Relation("a.the_table"))
+    assert ("set spark.sql.codegen.wholeStage = true" in macros.asked) is generates
+
+
 def test_changes_that_landed_with_another_key_stop_a_rebuild() -> None:
     """A delete may have only the old key: without it, the row that it deleted would come back."""
     counts = {"changes": 5, "changed_keys": 5, "truncates": 0, "unknown_reloads": 0}

@@ -472,8 +472,9 @@ def create_table(spark: SparkSession, name: str, columns: str, clauses: str) -> 
         if not place or _has_data(spark, place[1]):
             raise
         # Delta replaces a table that is not in the catalog only with the result of a query.
+        text = f"create or replace table {name} using delta {clauses}"
         spark.sql(
-            f"create or replace table {name} using delta {clauses} as select * from {{rows}}",
+            text.replace("{", "{{").replace("}", "}}") + " as select * from {rows}",
             rows=spark.createDataFrame([], columns),
         )
 
