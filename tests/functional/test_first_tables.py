@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.functional.test_table_formats import use_iceberg
 from tests.project import Project
+from tidemark.spark import spark_line
 
 pytestmark = pytest.mark.functional
 
@@ -51,6 +53,35 @@ def test_changes_become_tables(project: Project) -> None:
     before = [project.commits(table) for table in tables]
     project.build()
     assert [project.commits(table) for table in tables] == before
+
+
+@pytest.mark.skipif(spark_line.name() == "3.5", reason="Spark 3.5 has Delta only")
+def test_changes_become_iceberg_tables(project: Project) -> None:
+    """test_table_formats (slow) has all that such tables do."""
+    use_iceberg(project)
+    project.add("ice_first.orders", COLUMNS, "id", loaded_at="2024-01-01")
+    for file, text in (
+        ("LOAD00000001.csv", "1,one,1.00\n2,two,2.00\n3,three,3.00\n"),
+        ("20240102-100000000.csv", "U,1,uno,1.00\nU,1,eins,1.50\nD,2,,\nI,4,four,4.00\n"),
+    ):
+        project.land(f"ice_first/orders/{file}", text)
+        project.build()
+    names = ["id", "name", "cast(amount as string)"]
+    assert project.rows("iceberg.current.cur_ice_first__orders", names) == [
+        (1, "eins", "1.50"),
+        (3, "three", "3.00"),
+        (4, "four", "4.00"),
+    ]
+    versions = project.rows(
+        "iceberg.history.hist_ice_first__orders", ["id", "name", "is_current"], "id, version_number"
+    )
+    assert versions == [
+        (1, "one", False),
+        (1, "eins", True),
+        (2, "two", False),
+        (3, "three", True),
+        (4, "four", True),
+    ]
 
 
 def test_a_batch_writes_little_more_than_its_rows(project: Project, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tidemark.spark import formats, session, spark_line
 
 pytestmark = [
     pytest.mark.functional,
+    pytest.mark.slow,
     pytest.mark.skipif(spark_line.name() == "3.5", reason="Spark 3.5 has Delta only"),
 ]
 
@@ -335,9 +336,6 @@ def test_a_lost_table_stays_where_it_is(lab: Lab) -> None:
 
 # --- what runs on Delta, on Iceberg -------------------------------------------------------------
 
-# One table gets a wider type of every kind, in the metadata or by a rewrite.
-QUICK = ("column_widens", "decimal_widens", "date_widens_to_timestamp")
-
 
 @pytest.fixture(scope="module")
 def found(
@@ -354,13 +352,7 @@ def found(
         yield scenarios.build(project, scenario.asked(request, "test_scenario"))
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
-        pytest.param(each, id=each.name, marks=[] if each.name in QUICK else [pytest.mark.slow])
-        for each in scenarios.ALL
-    ],
-)
+@pytest.mark.parametrize("one", scenarios.ALL, ids=lambda one: one.name)
 def test_scenario(found: scenarios.Found, one: Scenario) -> None:
     scenarios.check(found, one)
 
@@ -376,7 +368,6 @@ class Table(convergence.Table):
         return f"iceberg.{super().history(shape)}"
 
 
-@pytest.mark.slow
 def test_tables_converge(module_project: Callable[[], Project]) -> None:
     project = module_project()
     use_iceberg(project)
