@@ -8,7 +8,8 @@
     {%- set problem = format.problem(node) -%}
     {%- if problem -%}
         {%- do exceptions.raise_compiler_error(
-            node.name ~ " has file_format: " ~ name ~ ", which does not work here. " ~ problem ~ "."
+            node.name ~ " has file_format: " ~ name ~ ", which does not work here. " ~ problem
+            ~ ". Or set another file_format, in its config() or in dbt_project.yml."
         ) -%}
     {%- endif -%}
     {%- do return(format) -%}

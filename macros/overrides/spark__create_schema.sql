@@ -6,6 +6,7 @@
 #}
 {%- macro spark__create_schema(relation) -%}
     {%- call statement('create_schema') -%}
-        create schema if not exists {{ relation.schema }}
+        {#- A snapshot passes the schema's name. -#}
+        create schema if not exists {{ relation if relation is string else relation.incorporate(path={'database': none}) }}
     {%- endcall -%}
 {%- endmacro -%}

@@ -6,6 +6,8 @@
     Delete when: one catalog of Spark has tables of all formats.
 #}
 {%- macro spark__generate_database_name(custom_database_name=none, node=none) -%}
-    {%- set has_table = node and node.config.get('materialized') not in ('view', 'ephemeral') -%}
+    {#- dbt also asks for the exports of saved queries, whose config is no mapping. -#}
+    {%- set may_have_table = node and node.resource_type in ('model', 'seed', 'snapshot', 'test') -%}
+    {%- set has_table = may_have_table and node.config.get('materialized') not in ('view', 'ephemeral') -%}
     {%- do return(tidemark.require_format(node).catalog if has_table else none) -%}
 {%- endmacro -%}

@@ -6,7 +6,7 @@
     {%- if not execute -%}
         {{ return(relation) }}
     {%- endif -%}
-    {%- if relation.database -%}
+    {%- if relation.database and relation.database == tidemark.table_format('iceberg').catalog -%}
         {%- do exceptions.raise_compiler_error(
             "as_of_run: " ~ relation ~ " is not a Delta table, so its versions do not have the ids of runs."
         ) -%}

@@ -25,7 +25,7 @@ from tidemark.dbt_plugin import dbt
 from tidemark.dbt_plugin import project as dbt_project
 from tidemark.errors import ConfigError, printable
 from tidemark.ingest import books
-from tidemark.spark import session
+from tidemark.spark import formats, session
 from tidemark.variables import during
 
 _EXAMPLES = 3
@@ -192,7 +192,8 @@ def _require_own_schemas(spark: SparkSession, wanted: Mapping[str, Any]) -> None
 
 
 def _table(node: Any) -> str:
-    return books.quoted(".".join(filter(None, [node.database, node.schema, node.alias])))
+    catalog = [node.database] if node.database in formats.FORMATS else []
+    return books.quoted(".".join([*catalog, node.schema, node.alias]))
 
 
 def _told(wanted: Mapping[str, Any], gone: Sequence[str]) -> str:
@@ -318,7 +319,7 @@ def _as_markdown(compared: Sequence[_Compared]) -> str:
 def _drop(spark: SparkSession, nodes: Iterable[Any]) -> None:
     nodes = list(nodes)
     for node in nodes:
-        if node.database:
+        if node.database in formats.FORMATS:
             # Otherwise its files would stay.
             spark.sql(f"drop table if exists {_table(node)} purge")
     for schema in sorted({node.schema for node in nodes}):

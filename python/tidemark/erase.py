@@ -102,7 +102,8 @@ def erase(
     if others := parsed.others_below([feed.name for feed in parsed.feeds if feed.references]):
         raise ConfigError(
             f"Tidemark erases only from Delta tables, and these are not: {', '.join(others)}. Set "
-            "file_format: delta for them, drop them, and build them again. Nothing was erased."
+            "file_format: delta for them, drop each with `drop table ... purge`, delete what is "
+            "left of their folders, and build them again. Nothing was erased."
         )
     spark = session.get()
     with lease.held(spark), session.settings_during(spark, maintain.AT_ONCE):

@@ -67,7 +67,8 @@ snapshots:
          dbt_updated_at: seen_at, dbt_is_deleted: is_gone}
   - name: pairs_kept
     relation: source('snaps', 'pairs')
-    config: {schema: snaps_made, strategy: check, check_cols: [n], unique_key: [region, id]}
+    # In the metastore, names have no capitals.
+    config: {schema: Snaps_Made, strategy: check, check_cols: [n], unique_key: [region, id]}
   - name: timed_closed
     relation: ref('timed')
     config: &timed

@@ -1,5 +1,6 @@
 """A Spark gets the jars and settings of a table format only if somebody uses the format."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -74,18 +75,50 @@ def test_a_spark_without_a_lock_file_does_not_have_it(
     assert formats.used() == []
 
 
+def commits(table: Path, **at: int) -> None:
+    """Metadata files as Iceberg names them, by the time that it wrote into them."""
+    (table / "metadata").mkdir(parents=True)
+    for name, when in at.items():
+        file = table / "metadata" / f"{name.removeprefix('n')}-x.metadata.json"
+        file.write_text(json.dumps({"last-updated-ms": when}))
+
+
 def test_a_lost_metastore_gets_the_newest_state_of_each_table(tmp_path: Path) -> None:
-    for table, names in {"b": ["00001-x", "00010-y", "00009-z"], "a": ["00000-x"], "c": []}.items():
-        folder = tmp_path / "marts.db" / table / "metadata"
-        folder.mkdir(parents=True)
-        for name in names:
-            (folder / f"{name}.metadata.json").touch()
-    found = dict(formats.lost("marts", tmp_path / "marts.db"))
+    schema = tmp_path / "o'brien" / "marts.db"
+    # A table that was dropped and created again has a lower number.
+    commits(schema / "b", n00009=10, n00010=11, n00000=20, n00001=21)
+    commits(schema / "a", n00000=5)
+    commits(schema / "c")
+    found = dict(formats.lost("marts", schema))
     assert list(found) == ["iceberg.marts.a", "iceberg.marts.b"]
+    place = str(schema).replace("'", "\\'")
     assert found["iceberg.marts.b"] == (
         "call iceberg.system.register_table(table => 'marts.b', "
-        f"metadata_file => '{tmp_path}/marts.db/b/metadata/00010-y.metadata.json')"
+        f"metadata_file => '{place}/b/metadata/00001-x.metadata.json')"
     )
+
+
+def test_a_table_that_a_killed_build_began_is_not_lost(tmp_path: Path) -> None:
+    commits(tmp_path / "begun", n00000=1)
+    commits(tmp_path / "lost", n00000=1, n00001=2)
+    assert formats.lost_table("marts.begun", tmp_path / "begun") == ""
+    assert formats.lost_table("marts.none", tmp_path / "none") == ""
+    assert "'marts.lost'" in formats.lost_table("marts.lost", tmp_path / "lost")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("dbt_project.yml", "name: p\nmodels:\n  p:\n    # +file_format: iceberg\n"),
+        ("models/one.sql", "-- was: config(file_format='iceberg')\nselect 1 as id"),
+        ("models/.#two.sql", "{{ config(file_format='iceberg') }} select 1 as id"),
+    ],
+)
+def test_what_is_no_part_of_the_project_does_not_ask(project: Path, file: str, text: str) -> None:
+    (project / file).write_text(text)
+    # What Emacs leaves while a file is not saved.
+    (project / "models" / ".#one.sql").symlink_to("nobody@nowhere.1")
+    assert formats.used() == []
 
 
 @pytest.mark.parametrize("name", ["SerDe", "FileInputFormat"])

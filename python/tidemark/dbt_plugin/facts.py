@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from dbt.adapters.spark.impl import SparkAdapter
 
 from tidemark.ingest import books, ledger, log
-from tidemark.spark import session
+from tidemark.spark import formats, session
 
 # Types whose highest value in Delta's log is not below that of the rows: decimals and floating
 # point numbers may lose digits there.
@@ -131,7 +131,7 @@ def _answer(answer: "Future[Any]", ask: Callable[[], Any]) -> None:
 
 def _opened(self: SparkAdapter, relation: Any) -> Any:
     """A Delta table of this lake, or None. The catalog must have it where the lake's tables are."""
-    if relation.database:
+    if relation.database in formats.FORMATS:
         return None
     found = self.get_relation(None, relation.schema, relation.identifier)
     told = re.search(r"^Location: (.+?)/?$", getattr(found, "information", "") or "", re.MULTILINE)

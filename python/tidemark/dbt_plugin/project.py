@@ -24,6 +24,7 @@ from tidemark import paths, targets
 from tidemark.feeds import Feed, feeds_of, is_table, tags_of
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
+from tidemark.spark import formats
 
 # The variable of the package `tidemark` with the policy of `tidemark maintain`.
 POLICY = "maintain"
@@ -209,13 +210,14 @@ def of(manifest: Any) -> Project:
         else:
             of_dbt = manifest.nodes[name]
             relation = f"{of_dbt.schema}.{of_dbt.alias}"
+            is_other = of_dbt.database in formats.FORMATS
             is_written = of_dbt.config.materialized not in ("view", "ephemeral")
             keeps = of_dbt.resource_type == "snapshot" or of_dbt.config.get("full_refresh") is False
             nodes[name] = replace(
                 node,
                 select=".".join(of_dbt.fqn),
-                relation=relation if is_written and not of_dbt.database else "",
-                other=f"{of_dbt.database}.{relation}" if of_dbt.database else "",
+                relation=relation if is_written and not is_other else "",
+                other=f"{of_dbt.database}.{relation}" if is_other else "",
                 keeps_rows=is_written and keeps,
             )
     data_tests = [node for node in manifest.nodes.values() if node.resource_type == "test"]

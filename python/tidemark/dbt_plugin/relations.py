@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from dbt.adapters.spark.impl import (
@@ -19,6 +20,7 @@ from dbt_common.events.contextvars import get_node_info
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
+from tidemark import paths
 from tidemark.errors import TidemarkError
 from tidemark.spark import formats, session
 
@@ -59,16 +61,17 @@ def _list_relations(self: SparkAdapter, relation: Any) -> list[Any]:
 def _rows(self: SparkAdapter, statement: str, information: Callable[[Any], Any]) -> list[Any]:
     _, rows = self.execute(statement, fetch=True)
     found = self._build_spark_relation_list(row_list=rows, relation_info_func=information)
-    return [_in_its_catalog(each) for each in found]
+    return [_in_its_catalog(self, each) for each in found]
 
 
-def _in_its_catalog(relation: Any) -> Any:
+def _in_its_catalog(self: SparkAdapter, relation: Any) -> Any:
     """The relation with its format: of another one than Delta, dbt-spark reads `Provider: hive`.
 
-    So it would drop and create again what it must replace, and refuse the table of a snapshot.
+    So it would drop and create again what it must replace, and refuse the table of a snapshot. On
+    another target, or in a Spark without the catalog, the tables are others'.
     """
     format = formats.of_table(relation.information or "")
-    if format is None:
+    if format is None or self.config.credentials.method != "session" or not _has(format):
         return relation
     told = {f"is_{format.name}": True}
     return relation.incorporate(path={"database": format.name}, **told)
@@ -80,8 +83,9 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
     Spark reads the metadata of every table that it lists, also of those of other projects. With
     hundreds of tables in a schema, a listing takes seconds.
 
-    All catalogs share the metastore, so a name belongs to one table. One that is in another catalog
-    than it should be is refused: dbt would take it for missing, or for the new one.
+    All catalogs share the metastore, so a name belongs to one table. A node's own table in another
+    catalog than it should be is refused: dbt would take it for missing, or for the new one. So is a
+    table that the metastore has lost: another format than Delta would begin it anew in its folder.
     """
     asked = self.__dict__.setdefault("_tidemark_asked", set())
     name = (schema.lower(), identifier.lower())
@@ -101,11 +105,31 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
         self.cache.update_schemas([(None, schema)])
         asked.add(name)
         found = known()
+    wanted = database if database in formats.FORMATS else None
     if not found:
+        if wanted:
+            _require_not_lost(*name)
         return None
-    if found[0].database != (database or None):
-        raise DbtRuntimeError(_in_another_format(found[0], database))
+    if found[0].database != wanted and _is_own(name):
+        raise DbtRuntimeError(_in_another_format(found[0], wanted))
     return found[0]
+
+
+def _is_own(name: tuple[str, str]) -> bool:
+    """Whether a table is that of the node that dbt builds now."""
+    own = get_node_info().get("node_relation") or {}
+    return (str(own.get("schema")).lower(), str(own.get("alias")).lower()) == name
+
+
+def _require_not_lost(schema: str, identifier: str) -> None:
+    folder = Path(paths.warehouse(), f"{schema}.db", identifier)
+    registers = formats.lost_table(f"{schema}.{identifier}", folder)
+    if registers:
+        raise DbtRuntimeError(
+            f"{folder} has an Iceberg table that the metastore does not have, so nothing was "
+            f'written. Register it (tidemark sql "{registers}"), or delete the folder to begin '
+            "the table anew."
+        )
 
 
 def _in_another_format(found: Any, wanted: str | None) -> str:
@@ -115,25 +139,31 @@ def _in_another_format(found: Any, wanted: str | None) -> str:
         kind, drop = "a view", f"drop view {found}"
     return (
         f"{found} is {kind}, but its model now has file_format: {wanted or 'delta'}. A table keeps "
-        f"its format, so nothing was written. Revert the change, or drop the table (tidemark sql "
+        "its format, so nothing was written. Revert the change, or drop it (tidemark sql "
         f"'{drop}') and build it again. A snapshot then loses its history."
     )
+
+
+def _has(format: formats.Format) -> bool:
+    """Whether Spark has the catalog of a format."""
+    return session.get().conf.get(f"spark.sql.catalog.{format.name}", None) is not None
 
 
 def _require_format(name: str | None) -> None:
     """Refuse a format that this Spark was started without, before anything is written.
 
     The project's files do not name it, or Spark was started by an earlier command or by a host.
+    Each later Spark of this lake has it.
     """
-    format = formats.FORMATS.get(name or "")
+    format = formats.FORMATS.get((name or "").strip("`"))
     if format is None:
         return
     try:
-        spark = session.get()
+        has_format = _has(format)
     except TidemarkError as error:
         raise DbtRuntimeError(str(error)) from error
-    if spark.conf.get(f"spark.sql.catalog.{format.name}", None) is None:
-        formats.note([format])
+    formats.note([format])
+    if not has_format:
         raise DbtRuntimeError(
             f"Spark was started before Tidemark knew that this project has {format.title} tables, "
             "so nothing was written. The next Spark has what they need: run the command again (if "
@@ -174,7 +204,7 @@ def _drop_unless_replaced(self: SparkAdapter, relation: Any) -> None:
     dbt-spark then runs `create or replace table`, so readers and a killed build lose nothing.
     """
     node = get_node_info()
-    is_own = str(relation) == (node.get("node_relation") or {}).get("relation_name")
+    is_own = _is_own((str(relation.schema).lower(), str(relation.identifier).lower()))
     if is_own and node.get("materialized") == "incremental" and relation.database:
         return
     _drop_relation(self, relation)
@@ -186,6 +216,8 @@ _get_catalog_schemas = SparkAdapter._get_catalog_schemas
 def _all_schemas(self: SparkAdapter, relation_configs: Any) -> Any:
     """Replaces SparkAdapter._get_catalog_schemas: dbt docs would refuse more than one catalog."""
     found = _get_catalog_schemas(self, relation_configs)
+    if not found:
+        return found
     first, *others = found
     for each in others:
         found[first] |= found.pop(each)

@@ -7,8 +7,10 @@ A Spark gets the jars and settings of a format when it starts, if the project as
 the lake has tables in it. Others do not change at all.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -94,18 +96,38 @@ def of_table(information: str) -> Format | None:
 def lost(schema: str, folder: Path) -> Iterator[tuple[str, str]]:
     """The tables in a schema's folder that a new metastore lacks, and what registers each."""
     for metadata in sorted(folder.glob("*/metadata")):
-        # Iceberg's are numbered. A commit that was tried twice has two with one number.
-        files = [
-            (int(file.name.partition("-")[0]), file.stat().st_mtime_ns, file)
-            for file in metadata.glob("[0-9]*-*.metadata.json")
-        ]
-        if files:
+        found = _newest_metadata(metadata)
+        if found:
             name = f"{schema}.{metadata.parent.name}"
-            yield (
-                f"{ICEBERG.name}.{name}",
-                f"call {ICEBERG.name}.system.register_table(table => '{name}', "
-                f"metadata_file => '{max(files)[2]}')",
-            )
+            yield f"{ICEBERG.name}.{name}", _register(name, found)
+
+
+def lost_table(name: str, folder: Path) -> str:
+    """What registers a table that the metastore has lost, by its folder; '' if there is none.
+
+    A first commit alone is what a killed build leaves.
+    """
+    found = _newest_metadata(folder / "metadata")
+    is_begun = found is None or int(found.name.partition("-")[0]) == 0
+    return "" if is_begun or found is None else _register(name, found)
+
+
+def _newest_metadata(folder: Path) -> Path | None:
+    """The last commit of an Iceberg table.
+
+    Not the highest number: of a table that was dropped and created again, both may be there.
+    """
+    files = folder.glob("[0-9]*-*.metadata.json")
+    times = [(json.loads(file.read_text())["last-updated-ms"], file.name, file) for file in files]
+    return max(times)[2] if times else None
+
+
+def _register(name: str, metadata: Path) -> str:
+    # The session imports this module.
+    from tidemark.spark.session import literal
+
+    table, file = literal(name), literal(str(metadata))
+    return f"call {ICEBERG.name}.system.register_table(table => {table}, metadata_file => {file})"
 
 
 def _noted(lake: Path | None = None) -> set[str]:
@@ -120,7 +142,13 @@ def _asked_for(root: Path) -> set[str]:
     Not those that a variable names: see `relations.require_format`.
     """
     pattern = re.compile(rf"file_format['\"]?\s*[:=]\s*['\"]?({'|'.join(FORMATS)})\b")
-    return {found for text in _texts(root) for found in pattern.findall(text)}
+    comment = re.compile(r"(^|\s)(#|--).*")
+    texts = ("\n".join(comment.sub("", line) for line in _lines(text)) for text in _texts(root))
+    return {found for text in texts for found in pattern.findall(text)}
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines() if "file_format" in text else []
 
 
 def _texts(root: Path) -> Iterator[str]:
@@ -128,8 +156,10 @@ def _texts(root: Path) -> Iterator[str]:
     yield settings
     told = yaml.safe_load(settings) or {}
     for name in _FOLDERS:
-        folders = told.get(f"{name}-paths", [f"{name}s"])
+        folders = told.get(f"{name}-paths") or [f"{name}s"]
         for folder in [folders] if isinstance(folders, str) else folders:
             for file in (root / folder).rglob("*.*"):
-                if file.suffix in (".yml", ".yaml", ".sql", ".py"):
-                    yield file.read_text(errors="replace")
+                # An editor's hidden copies may be links to nothing.
+                if file.suffix in (".yml", ".yaml", ".sql", ".py") and file.name[0] not in ".#~":
+                    with suppress(OSError):
+                        yield file.read_text(errors="replace")

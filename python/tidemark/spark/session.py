@@ -405,7 +405,6 @@ def _require_what_spark_needs() -> None:
     jars.prepare()
     lock.hold(paths.lake_dir())
     spark_line.claim(paths.lake_dir())
-    formats.note(formats.used())
 
 
 def _start() -> SparkSession:
@@ -580,7 +579,7 @@ def _metastore() -> str:
 
 def is_young(folder: Path) -> bool:
     """Whether a Delta table has at most one commit, without reading a long log."""
-    if (folder / "metadata").is_dir():
+    if any((folder / "metadata").glob("*.metadata.json")):
         # Of an Iceberg table, which can be created in a folder with files.
         return False
     log = folder / "_delta_log"

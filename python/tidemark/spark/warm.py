@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from tidemark import paths
 from tidemark.errors import SetupError
-from tidemark.spark import formats, lock, processes, spark_line
+from tidemark.spark import lock, processes, spark_line
 from tidemark.spark.processes import Ports, Server
 
 _CLIENTS = "clients.lock"
@@ -93,7 +93,6 @@ def up(more: Sequence[str] = ()) -> Server:
     lake = paths.lake_dir()
     lock_file = lock.hold(lake)
     spark_line.claim(lake)
-    formats.note(formats.used())
     folder = processes.folder()
     # What a killed Spark has left.
     shutil.rmtree(folder / "scratch", ignore_errors=True)
