@@ -42,7 +42,15 @@ def test_such_a_node_has_the_catalog_of_its_format(one: Any) -> None:
     assert macros().spark__generate_database_name(None, one) == "iceberg"
 
 
-@pytest.mark.parametrize("one", [node(materialized="view"), node(materialized="ephemeral")])
+@pytest.mark.parametrize(
+    "one",
+    [
+        node(materialized="view"),
+        node(materialized="ephemeral"),
+        # The export of a saved query.
+        SimpleNamespace(resource_type="export", config=SimpleNamespace(export_as="table")),
+    ],
+)
 def test_a_view_has_no_format(one: Any) -> None:
     assert macros("No.").spark__generate_database_name(None, one) is None
 
@@ -70,7 +78,7 @@ def test_what_iceberg_cannot_do(one: Any, said: str) -> None:
 
 
 def test_what_the_target_cannot_do() -> None:
-    with pytest.raises(CompilerError, match="not work here. Only embedded Spark[.]$"):
+    with pytest.raises(CompilerError, match="not work here. Only embedded Spark[.] Or set another file_format"):
         macros("Only embedded Spark").spark__generate_database_name(None, node())
 
 
