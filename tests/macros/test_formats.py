@@ -78,7 +78,9 @@ def test_what_iceberg_cannot_do(one: Any, said: str) -> None:
 
 
 def test_what_the_target_cannot_do() -> None:
-    with pytest.raises(CompilerError, match="not work here. Only embedded Spark[.] Or set another file_format"):
+    with pytest.raises(
+        CompilerError, match="not work here. Only embedded Spark[.] Or set another file_format"
+    ):
         macros("Only embedded Spark").spark__generate_database_name(None, node())
 
 

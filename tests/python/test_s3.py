@@ -1,5 +1,7 @@
 """What S3's connector is told, and what is made of its errors; the texts are the stores' own."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.free_port import free_port
@@ -12,7 +14,9 @@ SECRET = "only-for-tests"
 
 
 @pytest.fixture(autouse=True)
-def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # The lake of the other tests has tables of other formats, with jars of their own.
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path))
     for name in ("LANDING", "WAREHOUSE"):
         monkeypatch.delenv(f"TIDEMARK_{name}", raising=False)
     for name in ("ENDPOINT_URL", "REGION", "DEFAULT_REGION"):

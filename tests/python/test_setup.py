@@ -103,7 +103,11 @@ def archive(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return class_archive.file(jars.session_locks())
 
 
-def test_set_up_has_archived_the_classes_of_spark() -> None:
+def test_set_up_has_archived_the_classes_of_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # That of the other tests has tables of other formats, with jars of their own.
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path))
     assert class_archive.file(jars.session_locks()).exists()
 
 
