@@ -340,8 +340,8 @@ class Table:
 
 
 def declare(project: Project, table: Table) -> None:
-    feed: dict[str, Any] = {}
     columns = COLUMNS | ({"seq": "bigint"} if table.by_seq else {})
+    feed: dict[str, Any] = {}
     if table.is_extract:
         feed |= {"format": "extract", "max_deleted_share": 1.0}
     of_key = list(KEY)

@@ -110,15 +110,17 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
         if wanted:
             _require_not_lost(*name)
         return None
-    if found[0].database != wanted and _is_own(name):
+    if found[0].database != wanted and _is_own(found[0]):
         raise DbtRuntimeError(_in_another_format(found[0], wanted))
     return found[0]
 
 
-def _is_own(name: tuple[str, str]) -> bool:
-    """Whether a table is that of the node that dbt builds now."""
+def _is_own(relation: Any) -> bool:
+    """Whether a table is that of the node that dbt builds now. The metastore has no capitals."""
     own = get_node_info().get("node_relation") or {}
-    return (str(own.get("schema")).lower(), str(own.get("alias")).lower()) == name
+    names = (own.get("schema"), own.get("alias")), (relation.schema, relation.identifier)
+    mine, other = ([str(name).lower() for name in each] for each in names)
+    return mine == other
 
 
 def _require_not_lost(schema: str, identifier: str) -> None:
@@ -203,9 +205,8 @@ def _drop_unless_replaced(self: SparkAdapter, relation: Any) -> None:
 
     dbt-spark then runs `create or replace table`, so readers and a killed build lose nothing.
     """
-    node = get_node_info()
-    is_own = _is_own((str(relation.schema).lower(), str(relation.identifier).lower()))
-    if is_own and node.get("materialized") == "incremental" and relation.database:
+    is_incremental = get_node_info().get("materialized") == "incremental"
+    if relation.database and is_incremental and _is_own(relation):
         return
     _drop_relation(self, relation)
 

@@ -108,8 +108,9 @@ def lost_table(name: str, folder: Path) -> str:
     A first commit alone is what a killed build leaves.
     """
     found = _newest_metadata(folder / "metadata")
-    is_begun = found is None or int(found.name.partition("-")[0]) == 0
-    return "" if is_begun or found is None else _register(name, found)
+    if found and int(found.name.partition("-")[0]) > 0:
+        return _register(name, found)
+    return ""
 
 
 def _newest_metadata(folder: Path) -> Path | None:
@@ -139,7 +140,7 @@ def _noted(lake: Path | None = None) -> set[str]:
 def _asked_for(root: Path) -> set[str]:
     """The formats that the project's files name, without dbt, which needs seconds to parse them.
 
-    Not those that a variable names: see `relations.require_format`.
+    Not those that a variable names: see `relations._require_format`.
     """
     pattern = re.compile(rf"file_format['\"]?\s*[:=]\s*['\"]?({'|'.join(FORMATS)})\b")
     comment = re.compile(r"(^|\s)(#|--).*")
