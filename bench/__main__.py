@@ -3,27 +3,25 @@
 Both get the same files, one after the other. Tidemark runs in three ways: each command with a Spark
 of its own, the same for a table without history, and with `tidemark up`. Its tables are compared
 with the truth. In the sizes `late`, changes arrive a batch late and deleted keys come back. 30
-tables are compared with dbt-spark's own merge (bench/thirty.py). The figures go into
-docs/performance.md. BENCH_SIZES selects sizes, such as `BENCH_SIZES=3,100k,thirty`.
+tables are compared with dbt-spark's own merge (thirty.py), a table that is maintained with one that
+is not (maintained.py), and a log before and after a cut (retention.py). The figures go into
+docs/performance.md. BENCH_SIZES selects some of them, such as `BENCH_SIZES=3,100k,thirty`.
 """
 
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from tabulate import tabulate
 
-from bench import data, thirty
-from tidemark.scaffold import add
+from bench import data, maintained, retention, thirty
+from bench.side import Side, run, timed
 from tidemark.spark import machine
 
 REPO = Path(__file__).parent.parent
@@ -37,82 +35,13 @@ SIZES = {
     "1M": (1_000_000, 50_000, 0.0),
     "1M late": (1_000_000, 50_000, 0.005),
 }
-_IDLE = 0.1
-FEED = {
-    "format": "dms",
-    "key": "id",
-    "sequence": "change_seq",
-    "timestamp_column": "commit_ts",
+# Each gives a table of its own.
+TABLES = {
+    "thirty": thirty.measure,
+    "maintained": maintained.measure,
+    "retention": retention.measure,
 }
-
-
-class Side:
-    """A project with one table, in a folder of its own."""
-
-    def __init__(
-        self, folder: Path, feed: Mapping[str, Any] = FEED, *, has_history: bool = True
-    ) -> None:
-        self.folder = folder
-        self.tidemark("init", str(folder))
-        self.landing = folder / "landing" / "shop" / "customers"
-        self.landing.mkdir(parents=True)
-        add.write(folder, add.NewTable("shop", "customers", dict(data.COLUMNS), dict(feed)))
-        if not has_history:
-            shutil.rmtree(folder / "models" / "history")
-
-    def tidemark(self, *arguments: str) -> str:
-        """Run a command in the project."""
-        return self._run("tidemark", *arguments)
-
-    def dbt(self, *arguments: str) -> str:
-        """Run a command of dbt in the project."""
-        return self._run("dbt", *arguments)
-
-    def _run(self, program: str, *arguments: str) -> str:
-        there = self.folder if self.folder.exists() else self.folder.parent
-        return run([str(Path(sys.executable).with_name(program)), *arguments], there)
-
-    def lands(self, file: Path, name: str) -> float:
-        """The seconds of a run with this new file."""
-        shutil.copyfile(file, self.landing / f"{name}.parquet")
-        return timed(self.tidemark, "run")
-
-    def require_truth(self, truth: Path) -> None:
-        """Stop if the current table differs from the truth."""
-        names = ", ".join(data.COLUMNS)
-        tables = [
-            f"(select {names} from {each})"
-            for each in ("current.cur_shop__customers", f"parquet.`{truth}`")
-        ]
-        sides = (tables, tables[::-1])
-        counts = [f"(select count(*) from ({a} except all {b}))" for a, b in sides]
-        told = self.tidemark("sql", f"select {', '.join(counts)}", "--format", "csv")
-        if told.splitlines()[1] != "0,0":
-            sys.exit(f"The table differs from the truth:\n{told}")
-
-
-def run(command: Sequence[str], folder: Path, **variables: str) -> str:
-    """The output of a command. Stops with it if the command fails."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("TIDEMARK_LAKE", "TIDEMARK_LANDING", "DBT_PROJECT_DIR")
-    }
-    environment |= {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
-    environment |= {name: value for name, value in variables.items() if value}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def timed(step: Callable[..., object], *arguments: object) -> float:
-    """The seconds of a step."""
-    start = time.perf_counter()
-    step(*arguments)
-    return time.perf_counter() - start
+_IDLE = 0.1
 
 
 def measure(size: str, work: Path) -> list[list[str]]:
@@ -191,18 +120,18 @@ def main() -> None:
     share = busy()
     if share > _IDLE:
         sys.exit(f"Other programs use {share:.0%} of this machine. Try again when it is idle.")
-    sizes = os.environ.get("BENCH_SIZES", ",".join([*SIZES, "thirty"])).split(",")
+    sizes = os.environ.get("BENCH_SIZES", ",".join([*SIZES, *TABLES])).split(",")
     work = Path(tempfile.mkdtemp(prefix="tidemark-bench-"))
     try:
         rows = [row for size in sizes if size in SIZES for row in measure(size, work)]
-        of_thirty = thirty.measure(work) if "thirty" in sizes else ""
+        tables = [measured(work) for name, measured in TABLES.items() if name in sizes]
     finally:
         shutil.rmtree(work, ignore_errors=True)
     ways = ("", ", current only", ", `up`")
     headers = ["median, seconds", "script", "Tidemark", "current only", "with `up`"]
     headers += [f"ratio{way}" for way in ways]
     figures = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
-    figures = "\n\n".join(each for each in (figures if rows else "", of_thirty) if each)
+    figures = "\n\n".join(each for each in (figures if rows else "", *tables) if each)
     packages = ", ".join(
         f"{name} {version(name)}" for name in ("pyspark", "delta-spark", "dbt-core")
     )

@@ -1,21 +1,19 @@
-"""Measure what maintenance is worth: `python -m bench.maintained [ROWS] [BATCHES] [CHANGES]`.
+"""What maintenance is worth.
 
 Two projects get the same files (2,000,000 rows, then 60 batches of 2,000 changes), in turns, each
 with a Spark that `tidemark up` keeps. One is maintained after every tenth batch.
 """
 
-import sys
-import tempfile
 from pathlib import Path
 from statistics import median
 
 from tabulate import tabulate
 
 from bench import data
-from bench.__main__ import Side, timed
+from bench.side import Side, timed
 from tidemark.maintain import size_of
 
-_EVERY = 10
+_ROWS, _BATCHES, _CHANGES, _EVERY = 2_000_000, 60, 2_000, 10
 _TABLES = ("log_shop.customers", "current.cur_shop__customers", "history.hist_shop__customers")
 _QUERIES = {
     "a scan of current": "select count(*), sum(balance) from current.cur_shop__customers",
@@ -43,10 +41,11 @@ def _query(side: Side, query: str) -> float:
     return median(timed(side.tidemark, "sql", query) for _ in range(5))
 
 
-def measure(work: Path, rows: int, batches: int, changes: int) -> list[list[str]]:
-    """The rows of the table that is printed."""
+def measure(work: Path) -> str:
+    """A table of the page."""
+    work = work / "maintenance"
     files = work / "files"
-    data.make(files, rows, changes, batches)
+    data.make(files, _ROWS, _CHANGES, _BATCHES)
     sides = {"left": Side(work / "left"), "maintained": Side(work / "maintained")}
     runs: dict[str, list[float]] = {name: [] for name in sides}
     care: list[float] = []
@@ -54,7 +53,7 @@ def measure(work: Path, rows: int, batches: int, changes: int) -> list[list[str]
         for side in sides.values():
             side.tidemark("up")
             side.lands(files / "load.parquet", "LOAD00000001")
-        for number in range(1, batches + 1):
+        for number in range(1, _BATCHES + 1):
             for name, side in sides.items():
                 landed = f"202602{1 + number // 24:02d}-{number % 24:02d}0000000"
                 runs[name].append(side.lands(files / f"batch_{number}.parquet", landed))
@@ -67,7 +66,7 @@ def measure(work: Path, rows: int, batches: int, changes: int) -> list[list[str]
                 f"a run, median of batches {first} to {last}",
                 *(f"{median(runs[name][first - 1 : last]):.1f} s" for name in sides),
             ]
-            for first, last in ((2, min(11, batches)), (max(1, batches - 9), batches))
+            for first, last in ((2, 11), (_BATCHES - 9, _BATCHES))
         ]
         found.append(["maintenance, median", "", f"{median(care):.1f} s"])
         for title, query in _QUERIES.items():
@@ -84,18 +83,6 @@ def measure(work: Path, rows: int, batches: int, changes: int) -> list[list[str]
     finally:
         for side in sides.values():
             side.tidemark("down")
-    return found
-
-
-def main() -> None:
-    """Measure, and print the table."""
-    given = [int(each) for each in sys.argv[1:]]
-    rows, batches, changes = [*given, *(2_000_000, 60, 2_000)[len(given) :]]
-    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as work:
-        found = measure(Path(work), rows, batches, changes)
-    headers = [f"{rows:,} rows, {batches} batches of {changes:,}", "not maintained", "maintained"]
-    print(tabulate(found, headers=headers, tablefmt="github", disable_numparse=True))
-
-
-if __name__ == "__main__":
-    main()
+    title = f"{_ROWS:,} rows, {_BATCHES} batches of {_CHANGES:,} changes"
+    headers = [title, "not maintained", "maintained"]
+    return str(tabulate(found, headers=headers, tablefmt="github", disable_numparse=True))

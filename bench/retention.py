@@ -1,4 +1,4 @@
-"""Measure what `keep_changes` saves: `python -m bench.retention [ROWS] [DAYS]`.
+"""What `keep_changes` saves.
 
 A table of 100,000 rows arrives as a whole on each of 60 days, and each day a hundredth of its rows
 has changed. Then the log is cut, and keeps the changes of 7 days. The tables must stay as they are,
@@ -7,7 +7,6 @@ also when they are rebuilt from what the log has then.
 
 import random
 import sys
-import tempfile
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -16,10 +15,11 @@ import pyarrow.parquet as pq
 from tabulate import tabulate
 
 from bench import data
-from bench.__main__ import Side, timed
 from bench.maintained import live, stored
+from bench.side import Side, timed
 from tidemark.maintain import size_of
 
+_ROWS, _DAYS = 100_000, 60
 _LOG = "log_shop.customers"
 _FEED = {
     "format": "extract",
@@ -55,12 +55,13 @@ def _contents(side: Side) -> list[str]:
     return found
 
 
-def measure(work: Path, rows: int, days: int) -> list[list[str]]:
-    """The rows of the table that is printed."""
-    data.make(work / "files", rows, 0, 0)
+def measure(work: Path) -> str:
+    """A table of the page."""
+    work = work / "retention"
+    data.make(work / "files", _ROWS, 0, 0)
     load = pq.read_table(work / "files" / "load.parquet")
     side = Side(work / "kept", _FEED)
-    _extracts(side, load, days)
+    _extracts(side, load, _DAYS)
     maintain = ("maintain", "--vacuum-after", "1 second", "--force")
     side.tidemark("up")
     try:
@@ -76,7 +77,9 @@ def measure(work: Path, rows: int, days: int) -> list[list[str]]:
     finally:
         side.tidemark("down")
     titles = ("rows of the log", "its files in use", "its bytes stored", "a rebuild of both tables")
-    return [list(row) for row in zip(titles, *figures, strict=True)]
+    rows = [list(row) for row in zip(titles, *figures, strict=True)]
+    headers = [f"{_DAYS} extracts of {_ROWS:,} rows", "all changes", "after the cut"]
+    return str(tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True))
 
 
 def _figures(side: Side) -> list[str]:
@@ -85,17 +88,3 @@ def _figures(side: Side) -> list[str]:
     in_use = live(side, _LOG)
     seconds = timed(side.dbt, *_BUILD)
     return [f"{int(counted.splitlines()[1]):,}", str(in_use), size_of(size), f"{seconds:.1f} s"]
-
-
-def main() -> None:
-    """Measure, and print the table."""
-    given = [int(each) for each in sys.argv[1:]]
-    rows, days = [*given, *(100_000, 60)[len(given) :]]
-    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as work:
-        found = measure(Path(work), rows, days)
-    headers = [f"{days} extracts of {rows:,} rows", "all changes", "after the cut"]
-    print(tabulate(found, headers=headers, tablefmt="github", disable_numparse=True))
-
-
-if __name__ == "__main__":
-    main()

@@ -14,6 +14,7 @@ import yaml
 from tabulate import tabulate
 
 from bench import data
+from bench.side import FEED, Side, run
 from tidemark.scaffold import add
 from tidemark.spark import jars
 
@@ -72,8 +73,6 @@ def _stock(folder: Path, files: Path) -> None:
 
 def measure(work: Path) -> str:
     """A table of the page: seconds, and CPU seconds per table, of a load and a batch."""
-    from bench.__main__ import FEED, Side, run
-
     made = work / "thirty"
     data.make(made, _ROWS, _ROWS, 1)
     side = Side(work / "tables")

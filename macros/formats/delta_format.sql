@@ -8,6 +8,7 @@
         'marks_rows': 'delta.enableDeletionVectors',
         'widens': tidemark._delta_widens,
         'widening': {'delta.enableTypeWidening': 'true'},
+        'versions': tidemark._versions_of_delta,
         'problem': tidemark._no_problem_of_delta,
     }) -%}
 {%- endmacro -%}
@@ -32,6 +33,12 @@
 {#- Delta 3, for Spark 3.5, can widen almost no types. -#}
 {%- macro _delta_widens(old, new) -%}
     {%- do return(run_query('select version()').columns[0].values()[0].split('.')[0] | int >= 4) -%}
+{%- endmacro -%}
+
+
+{#- Without quotes, `history.x` is not a name here. -#}
+{%- macro _versions_of_delta(relation) -%}
+    describe history `{{ relation.schema }}`.`{{ relation.identifier }}`
 {%- endmacro -%}
 
 

@@ -11,6 +11,7 @@
         'marks_rows': none,
         'widens': tidemark._iceberg_widens,
         'widening': {},
+        'versions': tidemark._versions_of_iceberg,
         'problem': tidemark._problem_of_iceberg,
     }) -%}
 {%- endmacro -%}
@@ -21,6 +22,21 @@
         {%- do return(old[:-1].split(',')[1] | trim == new[:-1].split(',')[1] | trim) -%}
     {%- endif -%}
     {%- do return((old, new) in [('int', 'bigint'), ('float', 'double')]) -%}
+{%- endmacro -%}
+
+
+{#- A snapshot can become current again, so its own time is not that of the version. -#}
+{%- macro _versions_of_iceberg(relation) -%}
+    select
+        version.snapshot_id as version,
+        made_current_at as timestamp,
+        summary['tidemark-run'] as userMetadata
+
+    from {{ relation }}.history as version
+
+    inner join {{ relation }}.snapshots as made on made.snapshot_id = version.snapshot_id
+
+    order by made_current_at desc
 {%- endmacro -%}
 
 

@@ -9,6 +9,8 @@
       marks_rows       the property with which a merge marks rows and does not rewrite their files
       widens           a macro: whether a column can go from one type to another in the metadata
       widening         the properties that a table needs before
+      versions         a macro: a query of a table's versions, the newest first, with the columns
+                       version, timestamp, userMetadata (the id of the run)
       problem          a macro: why a node cannot have this format, or ''
 
     What Spark needs for a format is in python/tidemark/spark/formats.py.

@@ -1,19 +1,15 @@
 {#
-    A table as a run left it, with Delta's time travel. Each commit has the id of its run. A run that
+    A table as a run left it, by time travel. Each commit has the id of its run. A run that
     did not write the table left the version that was the newest when the run landed its files.
 #}
 {%- macro as_of_run(relation, run_id) -%}
     {%- if not execute -%}
         {{ return(relation) }}
     {%- endif -%}
-    {%- if relation.database and relation.database == tidemark.table_format('iceberg').catalog -%}
-        {%- do exceptions.raise_compiler_error(
-            "as_of_run: " ~ relation ~ " is not a Delta table, so its versions do not have the ids of runs."
-        ) -%}
-    {%- endif -%}
+    {#- A table of another format has the format's name as its catalog. -#}
+    {%- set format = tidemark.table_format(relation.database or 'delta') -%}
     {%- call statement('versions', fetch_result=true) -%}
-        {#- Without quotes, `history.x` is not a name here. -#}
-        describe history `{{ relation.schema }}`.`{{ relation.identifier }}`
+        {{ format.versions(relation) }}
     {%- endcall -%}
     {%- set history = load_result('versions') -%}
     {%- set versions = [] -%}

@@ -1,8 +1,8 @@
 """`tidemark maintain`: compact small files, delete the files of old versions, forget old runs.
 
-Delta does the work, with OPTIMIZE and VACUUM. Before, delta-rs looks at each table, so that Spark
-starts only if a table needs something. A run maintains when the project's policy says that it is
-due.
+Delta does the work, with OPTIMIZE and VACUUM, or Iceberg's procedures do. Before, Python looks at
+each table, so that Spark starts only if a table needs something. A run maintains when the project's
+policy says that it is due.
 """
 
 import difflib
@@ -25,6 +25,7 @@ from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
+from tidemark.spark import formats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,9 +71,10 @@ class Policy:
 
 @dataclass
 class Table:
-    """A Delta table, as its log says. `most_small` is the most small files in one partition.
+    """A table, as its log says. `most_small` is the most small files in one partition.
 
-    `old_files` are files that VACUUM would delete; None if only Spark can tell.
+    `old_files` are files that VACUUM would delete; None if only Spark can tell. Of an Iceberg
+    table, they are its old snapshots.
     """
 
     relation: str
@@ -92,7 +94,8 @@ class _Done:
     before: Table
     after: Table
     deleted: int
-    freed: int
+    # None if the format does not tell.
+    freed: int | None
     seconds: float
 
 
@@ -150,9 +153,6 @@ def maintain(
     """
     parsed = project.current()
     chosen = relations(parsed, names)
-    others = [node.other for node in parsed.nodes.values() if node.other]
-    if others and not names:
-        say(f"Not maintained, since not Delta tables: {report.some(sorted(others))}.")
     own = books.without_spark()
     if own is None and targets.method() == "session" and not books.spark_is_a_hosts():
         say(f"Nothing has landed in {paths.lake_dir()} yet: tidemark run")
@@ -199,8 +199,8 @@ def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:
     """The relations with these names: `schema.table`, a model, or a feed. Without names, all."""
     known: dict[str, str] = {table: table for table in books.TABLES}
     for node in parsed.nodes.values():
-        if node.relation:
-            known |= {node.relation: node.relation, node.name: node.relation}
+        if node.table:
+            known |= {node.table: node.table, node.name: node.table}
     for feed in parsed.feeds:
         relation = feed.log.replace("`", "")
         known |= {feed.name: relation, relation: relation}
@@ -221,7 +221,14 @@ def _looks(chosen: Sequence[str], wanted: Policy) -> dict[str, Table | None]:
 
 
 def _look(relation: str, wanted: Policy) -> Table | None:
-    """The table as delta-rs sees it; None if it is not built, or not where Spark puts tables."""
+    """The table without Spark; None if it is not built, or not where Spark puts tables."""
+    if formats.of_name(relation):
+        folder = Path(books.place(relation.partition(".")[2]))
+        found = formats.stored(folder, datetime.now(UTC) - (wanted.vacuum_after or _SAFE))
+        if not found:
+            return None
+        small = found.files if found.size < _SMALL * found.files else 0
+        return Table(relation, found.files, found.size, small, found.old_snapshots)
     try:
         delta = books.opened(relation)
         if delta is None:
@@ -303,31 +310,43 @@ def _maintain(
 
 def _work(spark: "SparkSession", table: Table, wanted: Policy) -> _Done:
     began = time.monotonic()
+    is_delta = not formats.of_name(table.relation)
     name = books.quoted(table.relation)
     if table.most_small >= _MANY:
-        spark.sql(f"optimize {name}").collect()
-    deleted = freed = 0
-    # With --force, also the files that OPTIMIZE has just replaced may be old enough.
+        compacts = formats.compact(table.relation, _MANY, _LARGEST)
+        spark.sql(f"optimize {name}" if is_delta else compacts).collect()
+    deleted: tuple[int, int | None] = (0, 0)
+    # With --force, also the files that have just been replaced may be old enough.
     if table.old_files != 0 or wanted.force:
-        _vacuum(spark, name, wanted)
-        history = spark.sql(f"describe history {name} limit 3")
-        for row in history.where("operation = 'VACUUM START'").limit(1).collect():
-            deleted = int(row["operationMetrics"].get("numFilesToDelete", 0))
-            freed = int(row["operationMetrics"].get("sizeOfDataToDelete", 0))
+        deletes = _vacuum if is_delta else _expire
+        deleted = deletes(spark, table.relation, wanted)
     after = _look(table.relation, wanted) or _look_by_spark(spark, table.relation) or table
-    return _Done(table, after, deleted, freed, time.monotonic() - began)
+    return _Done(table, after, *deleted, time.monotonic() - began)
 
 
-def _vacuum(spark: "SparkSession", name: str, wanted: Policy) -> None:
-    if wanted.hours is not None:
-        try:
-            spark.sql(f"vacuum {name} retain {wanted.hours} hours").collect()
-            return
-        except Exception as error:
-            # The table's own property keeps its files longer.
-            if "RETENTION_PERIOD_TOO_SHORT" not in str(error) and "low retention" not in str(error):
-                raise
-    spark.sql(f"vacuum {name}").collect()
+def _vacuum(spark: "SparkSession", relation: str, wanted: Policy) -> tuple[int, int]:
+    """Delete the files of old versions; their number and bytes."""
+    name = books.quoted(relation)
+    retain = "" if wanted.hours is None else f" retain {wanted.hours} hours"
+    try:
+        spark.sql(f"vacuum {name}{retain}").collect()
+    except Exception as error:
+        # The table's own property keeps its files longer.
+        if "RETENTION_PERIOD_TOO_SHORT" not in str(error) and "low retention" not in str(error):
+            raise
+        spark.sql(f"vacuum {name}").collect()
+    history = spark.sql(f"describe history {name} limit 3")
+    for row in history.where("operation = 'VACUUM START'").limit(1).collect():
+        metrics = row["operationMetrics"]
+        return int(metrics.get("numFilesToDelete", 0)), int(metrics.get("sizeOfDataToDelete", 0))
+    return 0, 0
+
+
+def _expire(spark: "SparkSession", relation: str, wanted: Policy) -> tuple[int, None]:
+    """The same for a table in another format."""
+    before = datetime.now(UTC) - (wanted.vacuum_after or _SAFE)
+    row = spark.sql(formats.expire(relation, before)).collect()[0].asDict()
+    return sum(count or 0 for count in row.values()), None
 
 
 def _old_runs(own: Books, wanted: Policy) -> int:
@@ -377,7 +396,7 @@ def _told(done: Iterable[_Done]) -> str:
             size_of(each.before.size),
             size_of(each.after.size),
             each.deleted,
-            size_of(each.freed),
+            "" if each.freed is None else size_of(each.freed),
             f"{each.seconds:.1f}",
         )
         for each in done

@@ -8,6 +8,7 @@ version a run left.
 import difflib
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -17,16 +18,13 @@ from tidemark import maintain, report, retention, runs
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.ingest import books, ledger
-from tidemark.spark import lease, session
-
-# Operations that change no row.
-_SAME_ROWS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES")
+from tidemark.spark import formats, lease, session
 
 
 def show(model: str) -> None:
     """Print the versions of a table, with their runs."""
     parsed = project.current()
-    versions = _versions(session.get(), parsed.nodes[_node(parsed, model)].relation)
+    versions = _versions(session.get(), parsed.nodes[_node(parsed, model)].table)
     rows = [
         (row["version"], report.time_of(row["timestamp"]), row["operation"], row["userMetadata"])
         for row in versions
@@ -43,7 +41,7 @@ def restore(model: str, point: str) -> None:
     """
     parsed = project.current()
     name = _node(parsed, model)
-    relation = parsed.nodes[name].relation
+    relation = parsed.nodes[name].table
     spark = session.get()
     with lease.held(spark):
         own = books.of(spark)
@@ -59,9 +57,7 @@ def restore(model: str, point: str) -> None:
         run_id = runs.new_run_id()
         project.write_builds(own, kept, results, run_id)
         try:
-            spark.sql(
-                f"restore table {books.quoted(relation)} to version as of {version['version']}"
-            )
+            spark.sql(_restores(relation, version["version"]))
         except Exception as error:
             project.write_builds(own, built, results, run_id)
             raise TidemarkError(
@@ -80,9 +76,7 @@ def register() -> None:
     count = 0
     with lease.held(spark):
         for relation in maintain.relations(project.current()):
-            is_there = spark.catalog.tableExists(books.quoted(relation))
-            if not is_there and books.opened(relation) is not None:
-                session.register(spark, relation, books.place(relation))
+            if not spark.catalog.tableExists(books.quoted(relation)) and _found(spark, relation):
                 print(f"{relation} is registered.")
                 count += 1
     print(
@@ -92,15 +86,23 @@ def register() -> None:
     )
 
 
+def _found(spark: SparkSession, relation: str) -> bool:
+    """Register a table that is in the warehouse. False if it is not."""
+    if formats.of_name(relation):
+        _, name = relation.split(".", 1)
+        registers = formats.lost_table(name, Path(books.place(name)))
+        if registers:
+            spark.sql(registers)
+        return bool(registers)
+    is_there = books.opened(relation) is not None
+    if is_there:
+        session.register(spark, relation, books.place(relation))
+    return is_there
+
+
 def _node(parsed: project.Project, model: str) -> str:
     """The id of the model with this name."""
-    others = {node.name: node.other for node in parsed.nodes.values() if node.other}
-    if model in others:
-        raise ConfigError(
-            f"{others[model]} is not a Delta table, so its versions do not have the ids of runs. "
-            f"Rebuild it from its log: dbt build --full-refresh --select {model}"
-        )
-    known = {node.name: name for name, node in parsed.nodes.items() if node.relation}
+    known = {node.name: name for name, node in parsed.nodes.items() if node.table}
     if model not in known:
         alike = difflib.get_close_matches(model, known, n=3, cutoff=0)
         raise ConfigError(f"No model is called '{model}'. Similar ones: {', '.join(alike)}.")
@@ -111,12 +113,21 @@ def _versions(spark: SparkSession, relation: str) -> Sequence[Any]:
     """The versions of a current or history table, the newest first."""
     if not spark.catalog.tableExists(books.quoted(relation)):
         raise ConfigError(f"{relation} is not built yet: tidemark run")
-    if books.DERIVED not in books.of(spark).properties(books.quoted(relation)):
+    properties = spark.sql(f"show tblproperties {books.quoted(relation)}").collect()
+    if books.DERIVED not in {row["key"] for row in properties}:
         raise ConfigError(
             f"{relation} is neither a current nor a history table, so no run would apply what came "
             f"after. Delta can restore it: restore table {relation} to version as of ..."
         )
-    return spark.sql(f"describe history {books.quoted(relation)}").collect()
+    is_delta = not formats.of_name(relation)
+    history = f"describe history {books.quoted(relation)}"
+    return spark.sql(history if is_delta else formats.versions(relation)).collect()
+
+
+def _restores(relation: str, version: int) -> str:
+    if formats.of_name(relation):
+        return formats.restore(relation, version)
+    return f"restore table {books.quoted(relation)} to version as of {version}"
 
 
 def _version(own: books.Books, versions: Sequence[Any], relation: str, point: str) -> Any:

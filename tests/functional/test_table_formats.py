@@ -5,6 +5,7 @@ tables. Scenarios and random cases run on Iceberg as they do on Delta.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +19,10 @@ from tests.functional import test_convergence as convergence
 from tests.functional import test_scenarios as scenarios
 from tests.project import Project
 from tests.scenario import Scenario
-from tidemark import maintain, restore
+from tidemark import cli
 from tidemark.dbt_plugin import project as dbt_project
 from tidemark.dbt_plugin import relations
-from tidemark.errors import ConfigError
+from tidemark.ingest import books
 from tidemark.spark import formats, session, spark_line
 
 pytestmark = [
@@ -296,15 +297,99 @@ models:
         (lab.project.folder / "models/marts/_ice.yml").unlink(missing_ok=True)
 
 
-def test_commands_say_what_they_cannot_do(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def club(module_project: Callable[[], Project]) -> Project:
+    """Two runs, club-1 and club-2."""
+    project = module_project()
+    use_iceberg(project)
+    project.add("club.people", {"id": "int", "name": "string"}, "id")
+    for number, content in enumerate(("I,1,a\nI,2,b\n", "U,1,aa\nD,2,\nI,3,c\n"), 1):
+        project.land(f"club/people/2024010{number}-100000000.csv", content)
+        assert run(project, f"club-{number}", "run") == 0
+    return project
+
+
+def run(project: Project, run_id: str, *arguments: str) -> int:
+    with project.here(), pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TIDEMARK_RUN_ID", run_id)
+        return cli.main(arguments)
+
+
+def people(project: Project) -> dict[str, list[tuple[Any, ...]]]:
+    return {
+        table: project.rows(f"iceberg.{table}", ["id", "name", "_load_id"], "1, 2, 3")
+        for table in ("current.cur_club__people", "history.hist_club__people")
+    }
+
+
+def test_a_table_goes_back_to_a_run_and_the_next_run_catches_up(
+    club: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expected = people(club)
+    assert expected["current.cur_club__people"] == [(1, "aa", 2), (3, "c", 2)]
+
+    def count(model: str, run_id: str) -> Any:
+        table = f"{{{{ tidemark.as_of_run(ref('{model}'), '{run_id}') }}}}"
+        done = club.dbt("show", "--inline", f"select count(*) as n from {table}")
+        return done.result.results[0].agate_table.rows[0]["n"] if done.success else done.exception
+
+    assert [count("hist_club__people", f"club-{number}") for number in (1, 2)] == [2, 4]
+    assert "The last runs that wrote" in str(count("hist_club__people", "club-9"))
+    capfd.readouterr()
+    assert run(club, "club-3", "restore", "cur_club__people") == 0
+    told = capfd.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in told[2:]] == ["club-2", "club-1"]
+    for model in ("cur_club__people", "hist_club__people"):
+        assert run(club, "club-3", "restore", model, "--to", "club-1") == 0
+    assert people(club)["current.cur_club__people"] == [(1, "a", 1), (2, "b", 1)]
+    assert count("cur_club__people", "club-1") == 2
+    assert run(club, "club-4", "run") == 0
+    assert people(club) == expected
+
+
+def test_maintain_compacts_and_expires(club: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    table = "iceberg.current.cur_club__people"
+    expected = people(club)
+    for number in range(10):
+        # Each statement writes a file.
+        row = f"select {90 + number} as id, * except (id) from {table} where id = 1"
+        club.spark.sql(f"insert into {table} {row}")
+    club.spark.sql(f"delete from {table} where id >= 90 and id <> 95")
+    kept = club.rows(table, ["*"], "id")
+    folder = Path(books.place("current.cur_club__people"))
+    before = len([*folder.glob("data/*.parquet")])
+    assert run(club, "club-5", "maintain", "cur_club__people", "--dry-run") == 0
+    assert len([*folder.glob("data/*.parquet")]) == before
+    arguments = ("--vacuum-after", "1 second", "--force")
+    time.sleep(1)
+    assert run(club, "club-5", "maintain", *arguments) == 0
+    assert f"{table} " in capfd.readouterr().out
+    assert club.rows(table, ["*"], "id") == kept
+    assert len([*folder.glob("data/*.parquet")]) == 1
+    assert club.spark.sql(f"select 1 from {table}.snapshots").count() == 1
+    assert run(club, "club-5", "maintain", "cur_club__people", "--dry-run") == 0
+    assert "Nothing to do for 1 table." in capfd.readouterr().out
+    club.spark.sql(f"delete from {table} where id = 95")
+    assert people(club) == expected
+
+
+def test_a_table_that_the_metastore_lost_is_registered(
+    club: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expected = people(club)
+    folder = Path(books.place("current.cur_club__people"))
+    aside = folder.rename(folder.with_name("aside"))
+    club.spark.sql("drop table iceberg.current.cur_club__people")
+    aside.rename(folder)
+    assert run(club, "club-6", "register") == 0
+    assert "iceberg.current.cur_club__people is registered." in capfd.readouterr().out
+    assert people(club) == expected
+
+
+def test_an_erasure_does_not_begin_below_such_a_table(lab: Lab) -> None:
     with lab.project.here():
-        with pytest.raises(ConfigError, match="iceberg.current.cur_ice__orders is not a Delta t"):
-            restore.show("cur_ice__orders")
-        maintain.maintain([], maintain.policy(), dry_run=True)
-        assert "iceberg.history.hist_ice__orders" in dbt_project.current().others_below(
-            ["ice.orders"]
-        )
-    assert "Not maintained, since not Delta tables: iceberg." in capsys.readouterr().out
+        others = dbt_project.current().others_below(["ice.orders"])
+    assert "iceberg.history.hist_ice__orders" in others
 
 
 def test_a_name_of_two_parts_gets_a_sentence(lab: Lab) -> None:

@@ -68,6 +68,11 @@ class Node:
         """The name of what dbt builds, the last part of its selector."""
         return self.select.rsplit(".", 1)[-1]
 
+    @property
+    def table(self) -> str:
+        """The table that dbt builds, in whatever format; '' for a view."""
+        return self.relation or self.other
+
 
 @dataclass(frozen=True)
 class Built:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from tidemark.spark import spark_line
 # The formats that the lake's tables may have, a name per line.
 _NOTE = "formats"
 _FOLDERS = ("model", "seed", "snapshot")
+# What a snapshot's summary calls the run that made it, also in the macro `_versions_of_iceberg`.
+_RUN = "tidemark-run"
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,81 @@ def of_table(information: str) -> Format | None:
     return next((each for each in FORMATS.values() if each.mark.search(information)), None)
 
 
+def of_name(table: str) -> Format | None:
+    """The format of a table by its name: `catalog.schema.table`. None for Delta's."""
+    return FORMATS.get(table.split(".")[0]) if table.count(".") > 1 else None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a table's last commit says: its files, their bytes, and its snapshots that are old."""
+
+    files: int
+    size: int
+    old_snapshots: int
+
+
+def stored(folder: Path, before: datetime) -> Stored | None:
+    """What is in a table's folder; None without a table. Snapshots before this time are old."""
+    found = _newest_metadata(folder / "metadata")
+    if not found:
+        return None
+    told = json.loads(found.read_text())
+    current = told.get("current-snapshot-id")
+    snapshots = told.get("snapshots", [])
+    summary: dict[str, str] = next(
+        (s["summary"] for s in snapshots if s["snapshot-id"] == current), {}
+    )
+    limit = before.timestamp() * 1000
+    # Branches and tags keep theirs.
+    kept = {current, *(ref["snapshot-id"] for ref in told.get("refs", {}).values())}
+    old = [s for s in snapshots if s["timestamp-ms"] < limit and s["snapshot-id"] not in kept]
+    files, size = summary.get("total-data-files", 0), summary.get("total-files-size", 0)
+    return Stored(int(files), int(size), len(old))
+
+
+def compact(table: str, many: int, largest: int) -> str:
+    """The statement that makes files of up to `largest` bytes of `many` or more small ones."""
+    options = {"min-input-files": many, "target-file-size-bytes": largest}
+    told = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
+    return _call("rewrite_data_files", table, f"options => map({told})")
+
+
+def expire(table: str, before: datetime) -> str:
+    """The statement that deletes the snapshots from before this time, and what only they need."""
+    at = f"timestamp'{before:%Y-%m-%d %H:%M:%S}'"
+    return _call("expire_snapshots", table, f"older_than => {at}, retain_last => 1")
+
+
+def versions(table: str) -> str:
+    """A query of a table's versions, the newest first, with columns of Delta's history."""
+    name = ".".join(f"`{part}`" for part in table.split("."))
+    return (
+        "select version.snapshot_id as version, made_current_at as timestamp, operation, "
+        f"summary['{_RUN}'] as userMetadata from {name}.history as version "
+        f"join {name}.snapshots as made on made.snapshot_id = version.snapshot_id "
+        "order by made_current_at desc"
+    )
+
+
+def restore(table: str, version: int) -> str:
+    """The statement that puts a table back to a version."""
+    return _call("set_current_snapshot", table, f"snapshot_id => {version}")
+
+
+def commits_tell(run_id: str) -> dict[str, str]:
+    """The settings with which the commits of tables have the run's id."""
+    return {f"spark.sql.{name}.snapshot-property.{_RUN}": run_id for name in FORMATS}
+
+
+def _call(procedure: str, table: str, arguments: str) -> str:
+    # The session imports this module.
+    from tidemark.spark.session import literal
+
+    catalog, name = table.split(".", 1)
+    return f"call {catalog}.system.{procedure}(table => {literal(name)}, {arguments})"
+
+
 def lost(schema: str, folder: Path) -> Iterator[tuple[str, str]]:
     """The tables in a schema's folder that a new metastore lacks, and what registers each."""
     for metadata in sorted(folder.glob("*/metadata")):
@@ -127,8 +205,8 @@ def _register(name: str, metadata: Path) -> str:
     # The session imports this module.
     from tidemark.spark.session import literal
 
-    table, file = literal(name), literal(str(metadata))
-    return f"call {ICEBERG.name}.system.register_table(table => {table}, metadata_file => {file})"
+    file = literal(str(metadata))
+    return _call("register_table", f"{ICEBERG.name}.{name}", f"metadata_file => {file}")
 
 
 def _noted(lake: Path | None = None) -> set[str]:

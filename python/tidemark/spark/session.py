@@ -240,14 +240,15 @@ def suited_to(size: int, of_one_table: int) -> dict[str, str]:
 
 
 def commits_tell(run_id: str) -> dict[str, str]:
-    """The setting with which commits have the run's id, also for `fresh` sessions."""
+    """The settings with which commits have the run's id, also for `fresh` sessions."""
     _run_id[0] = run_id
     return of_run()
 
 
 def of_run() -> dict[str, str]:
-    """The setting with which commits have the current run's id, if there is one."""
-    return {_COMMITS_TELL: _run_id[0]} if _run_id[0] else {}
+    """The settings with which commits have the current run's id, if there is one."""
+    run_id = _run_id[0]
+    return {_COMMITS_TELL: run_id, **formats.commits_tell(run_id)} if run_id else {}
 
 
 def _suited() -> dict[str, str]:
