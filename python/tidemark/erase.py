@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pyarrow import fs
@@ -27,7 +28,7 @@ from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Column, Feed, Reference
 from tidemark.ingest import books, erased, ledger, planning, tombstones
 from tidemark.ingest.files import LandedFile
-from tidemark.spark import lease, session
+from tidemark.spark import formats, lease, session
 
 # What tells the rows of a change log apart, and the dead letters.
 _ROW = ("_load_id", "_file", "_position", "_op")
@@ -99,12 +100,6 @@ def erase(
     if subject and subject not in tagged:
         there = f"The subjects are: {', '.join(tagged)}." if tagged else "There are no such tags."
         raise ConfigError(f"No column has the tag `subject: {subject}`. {there}")
-    if others := parsed.others_below([feed.name for feed in parsed.feeds if feed.references]):
-        raise ConfigError(
-            f"Tidemark erases only from Delta tables, and these are not: {', '.join(others)}. Set "
-            "file_format: delta for them, drop each with `drop table ... purge`, delete what is "
-            "left of their folders, and build them again. Nothing was erased."
-        )
     spark = session.get()
     with lease.held(spark), session.settings_during(spark, maintain.AT_ONCE):
         own = books.of(spark)
@@ -248,7 +243,7 @@ class _Erasure:
             # Such as a failing test. What was built must not keep its earlier versions.
             self.done.remains.append(f"dbt build: {error}")
         relations = {feed.log.replace("`", "") for feed in feeds} | {books.DEAD_LETTER}
-        relations |= {self.parsed.nodes[name].relation for name in below} - {""}
+        relations |= {self.parsed.nodes[name].table for name in below} - {""}
         _side_by_side(self._purge, sorted(relations))
         self.done.remains += filter(None, _side_by_side(self._rows_left, below))
         if not self.done.remains:
@@ -512,8 +507,8 @@ class _Erasure:
             )
         for name in due:
             node = self.parsed.nodes[name]
-            if node.relation:
-                self.done.of(node.relation).built = not node.keeps_rows
+            if node.table:
+                self.done.of(node.table).built = not node.keeps_rows
 
     def _stored_failures(self) -> list[str]:
         """The tables with the rows of failed tests (store_failures), also of tests that are gone.
@@ -576,7 +571,7 @@ class _Erasure:
 
     def _delete_from_table(self, name: str) -> None:
         """Delete from a table that a full refresh does not build anew, such as a snapshot."""
-        relation = self.parsed.nodes[name].relation
+        relation = self.parsed.nodes[name].table
         if not self.spark.catalog.tableExists(books.quoted(relation)):
             return
         table = self.spark.table(books.quoted(relation))
@@ -609,7 +604,7 @@ class _Erasure:
 
     def _rows_left(self, name: str) -> str:
         """A table below and how many rows of the subject it still has; '' for none."""
-        relation = self.parsed.nodes[name].relation
+        relation = self.parsed.nodes[name].table
         if not relation or not self.spark.catalog.tableExists(books.quoted(relation)):
             return ""
         table = self.spark.table(books.quoted(relation))
@@ -618,9 +613,13 @@ class _Erasure:
         return f"{relation}: {report.counted(count, 'row')}" if count else ""
 
     def _purge(self, relation: str) -> None:
-        """Delete the files of earlier versions, and what Delta's log says of them."""
+        """Delete the files of earlier versions, and what the table's log says of them."""
         name = books.quoted(relation)
         if not self.spark.catalog.tableExists(name):
+            return
+        if formats.of_name(relation):
+            folder = Path(books.place(relation.partition(".")[2]))
+            self.done.of(relation).version = formats.forget(self.spark, relation, folder)
             return
         detail = self.spark.sql(f"describe detail {name}").collect()[0]
         if detail["format"] != "delta":

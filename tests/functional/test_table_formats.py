@@ -16,11 +16,11 @@ import yaml
 
 from tests import scenario
 from tests.functional import test_convergence as convergence
+from tests.functional import test_erase as erasures
 from tests.functional import test_scenarios as scenarios
 from tests.project import Project
 from tests.scenario import Scenario
 from tidemark import cli
-from tidemark.dbt_plugin import project as dbt_project
 from tidemark.dbt_plugin import relations
 from tidemark.ingest import books
 from tidemark.spark import formats, session, spark_line
@@ -108,6 +108,12 @@ class Lab:
         return " ".join([str(result.exception or ""), *filter(None, messages)])
 
 
+MEMBERS = """
+snapshots:
+  - name: club_members
+    relation: ref('cur_club__people')
+    config: {schema: snapshots, unique_key: id, strategy: check, check_cols: [name]}
+"""
 TABLES = (
     "current.cur_ice__orders",
     "history.hist_ice__orders",
@@ -303,6 +309,11 @@ def club(module_project: Callable[[], Project]) -> Project:
     project = module_project()
     use_iceberg(project)
     project.add("club.people", {"id": "int", "name": "string"}, "id")
+    file = project.folder / "models/staging/club/_club__sources.yml"
+    declared = yaml.safe_load(file.read_text())
+    declared["sources"][0]["tables"][0]["columns"][0]["config"] = {"meta": {"subject": "member"}}
+    file.write_text(yaml.safe_dump(declared, sort_keys=False))
+    project.write("snapshots/club.yml", MEMBERS)
     for number, content in enumerate(("I,1,a\nI,2,b\n", "U,1,aa\nD,2,\nI,3,c\n"), 1):
         project.land(f"club/people/2024010{number}-100000000.csv", content)
         assert run(project, f"club-{number}", "run") == 0
@@ -386,10 +397,38 @@ def test_a_table_that_the_metastore_lost_is_registered(
     assert people(club) == expected
 
 
-def test_an_erasure_does_not_begin_below_such_a_table(lab: Lab) -> None:
-    with lab.project.here():
-        others = dbt_project.current().others_below(["ice.orders"])
-    assert "iceberg.history.hist_ice__orders" in others
+def test_an_erasure_leaves_nothing(club: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    """Not in earlier snapshots, nor in those that a tag keeps, nor in files of no snapshot."""
+    for day, content in ((3, "I,7,Zebulon\nI,8,Zoe\n"), (4, "U,7,Zebulonia\n")):
+        club.land(f"club/people/2024010{day}-100000000.csv", content)
+        assert run(club, f"club-{day + 4}", "run") == 0
+    table, members = "iceberg.current.cur_club__people", "iceberg.snapshots.club_members"
+    club.spark.sql(f"alter table {table} create tag monthly")
+    data = Path(books.place("current.cur_club__people"), "data")
+    written = max(data.glob("*.parquet"), key=lambda file: file.stat().st_mtime)
+    written.with_name("of-no-snapshot.parquet").write_bytes(written.read_bytes())
+    folders = [
+        Path(books.place(name)) for name in ("current.cur_club__people", "snapshots.club_members")
+    ]
+    folders.append(Path(books.place("history.hist_club__people")))
+    assert all(values(folder, "Zebulon") for folder in folders)
+    expected = [row for row in club.rows(table, ["id", "name"], "id") if row[0] != 7]
+    assert run(club, "club-9", "erase", "member", "--key", "7") == 0
+    assert members in capfd.readouterr().out
+    assert not any(values(folder, "Zebulon") for folder in folders)
+    assert club.rows(table, ["id", "name"], "id") == expected
+    assert ("Zoe",) in club.rows(members, ["name"], "name")
+    assert run(club, "club-10", "run") == 0
+    assert "Nothing to build" in capfd.readouterr().out
+
+
+def values(folder: Path, text: str) -> list[Path]:
+    """The files below a folder in which a text can be read."""
+    return [
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and any(text in found for found in erasures.texts(file))
+    ]
 
 
 def test_a_name_of_two_parts_gets_a_sentence(lab: Lab) -> None:

@@ -12,14 +12,18 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from tidemark import paths
 from tidemark.spark import spark_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # The formats that the lake's tables may have, a name per line.
 _NOTE = "formats"
@@ -144,7 +148,7 @@ def expire(table: str, before: datetime) -> str:
 
 def versions(table: str) -> str:
     """A query of a table's versions, the newest first, with columns of Delta's history."""
-    name = ".".join(f"`{part}`" for part in table.split("."))
+    name = _quoted(table)
     return (
         "select version.snapshot_id as version, made_current_at as timestamp, operation, "
         f"summary['{_RUN}'] as userMetadata from {name}.history as version "
@@ -161,6 +165,32 @@ def restore(table: str, version: int) -> str:
 def commits_tell(run_id: str) -> dict[str, str]:
     """The settings with which the commits of tables have the run's id."""
     return {f"spark.sql.{name}.snapshot-property.{_RUN}": run_id for name in FORMATS}
+
+
+def forget(spark: "SparkSession", table: str, folder: Path) -> int:
+    """Delete all that the newest version does not need, also files of no version. The version."""
+    now = datetime.now(UTC)
+    for ref in _rows(spark, table, "refs"):
+        if ref.name != "main":
+            spark.sql(f"alter table {_quoted(table)} drop {ref.type} `{ref.name}`")
+    spark.sql(expire(table, now)).collect()
+    needed = {row.file_path for row in _rows(spark, table, "all_files")}
+    needed |= {row.path for row in _rows(spark, table, "all_manifests")}
+    (newest,) = _rows(spark, table, "snapshots")
+    needed.add(newest.manifest_list)
+    plain = {re.sub(r"^file:/*", "/", place) for place in needed}
+    for file in [*folder.rglob("*.parquet"), *folder.rglob("*.avro")]:
+        if str(file) not in plain:
+            file.unlink()
+    return int(newest.snapshot_id)
+
+
+def _rows(spark: "SparkSession", table: str, metadata: str) -> list[Any]:
+    return spark.table(f"{_quoted(table)}.{metadata}").collect()
+
+
+def _quoted(table: str) -> str:
+    return ".".join(f"`{part}`" for part in table.split("."))
 
 
 def _call(procedure: str, table: str, arguments: str) -> str:
