@@ -619,7 +619,10 @@ class _Erasure:
             return
         if formats.of_name(relation):
             folder = Path(books.place(relation.partition(".")[2]))
-            self.done.of(relation).version = formats.forget(self.spark, relation, folder)
+            try:
+                self.done.of(relation).version = formats.forget(self.spark, relation, folder)
+            except TidemarkError as error:
+                self.done.remains.append(str(error))
             return
         detail = self.spark.sql(f"describe detail {name}").collect()[0]
         if detail["format"] != "delta":

@@ -22,6 +22,7 @@ from tests.project import Project
 from tests.scenario import Scenario
 from tidemark import cli
 from tidemark.dbt_plugin import relations
+from tidemark.errors import TidemarkError
 from tidemark.ingest import books
 from tidemark.spark import formats, session, spark_line
 
@@ -398,12 +399,11 @@ def test_a_table_that_the_metastore_lost_is_registered(
 
 
 def test_an_erasure_leaves_nothing(club: Project, capfd: pytest.CaptureFixture[str]) -> None:
-    """Not in earlier snapshots, nor in those that a tag keeps, nor in files of no snapshot."""
+    """Not in earlier snapshots, nor in files of no snapshot."""
     for day, content in ((3, "I,7,Zebulon\nI,8,Zoe\n"), (4, "U,7,Zebulonia\n")):
         club.land(f"club/people/2024010{day}-100000000.csv", content)
         assert run(club, f"club-{day + 4}", "run") == 0
     table, members = "iceberg.current.cur_club__people", "iceberg.snapshots.club_members"
-    club.spark.sql(f"alter table {table} create tag monthly")
     data = Path(books.place("current.cur_club__people"), "data")
     written = max(data.glob("*.parquet"), key=lambda file: file.stat().st_mtime)
     written.with_name("of-no-snapshot.parquet").write_bytes(written.read_bytes())
@@ -420,6 +420,15 @@ def test_an_erasure_leaves_nothing(club: Project, capfd: pytest.CaptureFixture[s
     assert ("Zoe",) in club.rows(members, ["name"], "name")
     assert run(club, "club-10", "run") == 0
     assert "Nothing to build" in capfd.readouterr().out
+
+
+def test_a_branch_keeps_what_an_erasure_would_delete(club: Project) -> None:
+    name = "marts.club_branched"
+    club.spark.sql(f"create table iceberg.{name} using iceberg as select 1 as n")
+    arguments = f"table => '{name}', branch => 'monthly', to => 'main'"
+    club.spark.sql(f"call iceberg.system.fast_forward({arguments})")
+    with pytest.raises(TidemarkError, match="the branches or tags monthly keep earlier versions"):
+        formats.forget(club.spark, f"iceberg.{name}", Path(books.place(name)))
 
 
 def values(folder: Path, text: str) -> list[Path]:

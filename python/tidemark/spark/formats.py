@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tidemark import paths
+from tidemark.errors import TidemarkError
 from tidemark.spark import spark_line
 
 if TYPE_CHECKING:
@@ -168,12 +169,17 @@ def commits_tell(run_id: str) -> dict[str, str]:
 
 
 def forget(spark: "SparkSession", table: str, folder: Path) -> int:
-    """Delete all that the newest version does not need, also files of no version. The version."""
-    now = datetime.now(UTC)
-    for ref in _rows(spark, table, "refs"):
-        if ref.name != "main":
-            spark.sql(f"alter table {_quoted(table)} drop {ref.type} `{ref.name}`")
-    spark.sql(expire(table, now)).collect()
+    """Delete all that the newest version does not need, also files of no version. The version.
+
+    Raises TidemarkError if a branch or a tag keeps other versions.
+    """
+    spark.sql(expire(table, datetime.now(UTC))).collect()
+    others = [ref.name for ref in _rows(spark, table, "refs") if ref.name != "main"]
+    if others:
+        raise TidemarkError(
+            f"{table}: the branches or tags {', '.join(others)} keep earlier versions. Drop them, "
+            "with the engine that created them"
+        )
     needed = {row.file_path for row in _rows(spark, table, "all_files")}
     needed |= {row.path for row in _rows(spark, table, "all_manifests")}
     (newest,) = _rows(spark, table, "snapshots")
