@@ -67,6 +67,14 @@ class Project:
         data_tests = re.compile(r"^( +)data_tests:\n(?:\1.*\n)+?(?=\1config:)", re.MULTILINE)
         yml.write_text(data_tests.sub("", yml.read_text()))
 
+    def test_log(self, source: str, table: str) -> None:
+        """Test the log of a table, as `tidemark add` does and `add` here does not."""
+        arguments = f"{{arguments: {{source_name: {source}, table_name: {table}}}}}"
+        test = f"data_tests: [{{tidemark.log_is_complete: {arguments}}}]"
+        name = f"      - name: {table}\n"
+        for yml in self.folder.glob(f"models/staging/{source}/*.yml"):
+            yml.write_text(yml.read_text().replace(name, f"{name}        {test}\n", 1))
+
     def write(self, path: str, text: str) -> Path:
         """A file of the dbt project: a model, a YAML, a seed."""
         file = self.folder / path

@@ -170,10 +170,7 @@ def test_a_log_is_complete_as_its_files_say(
         select = ("--select", "source:facts_log.t,test_type:generic")
         return bool(project.dbt("test", *select).success)
 
-    yml = next(project.folder.glob("models/staging/facts_log/*.yml"))
-    arguments = "{arguments: {source_name: facts_log, table_name: t}}"
-    tested = f"data_tests: [{{tidemark.log_is_complete: {arguments}}}]"
-    yml.write_text(yml.read_text().replace("- name: t\n", f"- name: t\n        {tested}\n"))
+    project.test_log("facts_log", "t")
     for day in (1, 2):
         # The second file has a bad row.
         project.land(f"facts_log/t/2024010{day}-000000000.csv", f"I,{day},a\nI,{'x' * day},a\n")

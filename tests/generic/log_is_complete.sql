@@ -28,7 +28,8 @@
             run_id,
             max(if(status in ('landed', 'set_aside'), rows, null)) as landed_rows,
             max(if(status = 'erased', rows, null)) as erased_rows,
-            max(if(status = 'retracted', load_id, null)) as retracted_in
+            max(if(status = 'retracting', load_id, null)) as begun_in,
+            max(if(status = 'retracted', load_id, null)) as ended_in
 
         from {{ api.Relation.create(schema='tidemark', identifier='ledger') }}
 
@@ -46,8 +47,7 @@
             load_id,
             file,
             max(landed_rows) as row_count,
-            coalesce(sum(erased_rows), 0) as erased_count,
-            max(max(retracted_in)) over (partition by file) as retracted_in
+            coalesce(sum(erased_rows), 0) as erased_count
 
         from of_runs
 
@@ -55,7 +55,20 @@
 
     ),
 
-    {# Rows of retracted files are no longer in the log. #}
+    retractions as (
+
+        select
+            file,
+            max(begun_in) as begun_in,
+            max(ended_in) as ended_in
+
+        from of_runs
+
+        group by file
+
+    ),
+
+    {# The ledger says that a file is retracted after the models are built without its rows. #}
     landed as (
 
         select
@@ -66,7 +79,9 @@
 
         from entries
 
-        where load_id > coalesce(retracted_in, 0)
+        inner join retractions using (file)
+
+        where load_id > greatest(coalesce(begun_in, 0), coalesce(ended_in, 0))
 
     ),
 
@@ -96,8 +111,12 @@
 
     full join logged using (load_id, file)
 
+    left join retractions using (file)
+
     where
-        coalesce(landed.row_count, 0)
+        -- Until the next run, the rows may still be there.
+        not (begun_in > coalesce(ended_in, 0) and load_id <= begun_in)
+        and coalesce(landed.row_count, 0)
         <> coalesce(logged.row_count, 0) + coalesce(landed.erased_count, 0)
         {%- if cut %}
         -- Old changes were deleted.
