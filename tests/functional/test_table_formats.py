@@ -338,7 +338,7 @@ def test_a_table_goes_back_to_a_run_and_the_next_run_catches_up(
     club: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:
     expected = people(club)
-    assert expected["current.cur_club__people"] == [(1, "aa", 2), (3, "c", 2)]
+    assert [row[:2] for row in expected["current.cur_club__people"]] == [(1, "aa"), (3, "c")]
 
     def count(model: str, run_id: str) -> Any:
         table = f"{{{{ tidemark.as_of_run(ref('{model}'), '{run_id}') }}}}"
@@ -353,7 +353,8 @@ def test_a_table_goes_back_to_a_run_and_the_next_run_catches_up(
     assert [line.split()[-1] for line in told[2:]] == ["club-2", "club-1"]
     for model in ("cur_club__people", "hist_club__people"):
         assert run(club, "club-3", "restore", model, "--to", "club-1") == 0
-    assert people(club)["current.cur_club__people"] == [(1, "a", 1), (2, "b", 1)]
+    there = people(club)["current.cur_club__people"]
+    assert [row[:2] for row in there] == [(1, "a"), (2, "b")]
     assert count("cur_club__people", "club-1") == 2
     assert run(club, "club-4", "run") == 0
     assert people(club) == expected
@@ -366,7 +367,6 @@ def test_maintain_compacts_and_expires(club: Project, capfd: pytest.CaptureFixtu
         # Each statement writes a file.
         row = f"select {90 + number} as id, * except (id) from {table} where id = 1"
         club.spark.sql(f"insert into {table} {row}")
-    club.spark.sql(f"delete from {table} where id >= 90 and id <> 95")
     kept = club.rows(table, ["*"], "id")
     folder = Path(books.place("current.cur_club__people"))
     before = len([*folder.glob("data/*.parquet")])
@@ -381,7 +381,7 @@ def test_maintain_compacts_and_expires(club: Project, capfd: pytest.CaptureFixtu
     assert club.spark.sql(f"select 1 from {table}.snapshots").count() == 1
     assert run(club, "club-5", "maintain", "cur_club__people", "--dry-run") == 0
     assert "Nothing to do for 1 table." in capfd.readouterr().out
-    club.spark.sql(f"delete from {table} where id = 95")
+    club.spark.sql(f"delete from {table} where id >= 90")
     assert people(club) == expected
 
 
