@@ -100,8 +100,11 @@ def erase(
     if subject and subject not in tagged:
         there = f"The subjects are: {', '.join(tagged)}." if tagged else "There are no such tags."
         raise ConfigError(f"No column has the tag `subject: {subject}`. {there}")
+    # It reads whole logs, and builds their tables anew.
+    sizes = books.sizes(feed.log for feed in parsed.feeds if feed.references)
+    settings = maintain.AT_ONCE | session.suited_to(sum(sizes), max(sizes, default=0))
     spark = session.get()
-    with lease.held(spark), session.settings_during(spark, maintain.AT_ONCE):
+    with lease.held(spark), session.settings_during(spark, settings):
         own = books.of(spark)
         if not own.exists(books.LEDGER):
             raise ConfigError("Nothing has landed yet: tidemark run")

@@ -175,6 +175,7 @@ def maintain(
         raise ConfigError("--dry-run needs a lake whose files this process reaches.")
     from tidemark.spark import lease, session
 
+    _suited(looks)
     spark = session.get()
     with lease.held(spark):
         if any(feed.keep_changes for feed in logs):
@@ -293,8 +294,9 @@ def _maintain(
             failures.append(f"{relation}: {session.readable(error)}")
             return None
 
+    settings = (AT_ONCE if wanted.force else _SETTINGS) | _suited(looks)
     with (
-        session.settings_during(spark, AT_ONCE if wanted.force else _SETTINGS),
+        session.settings_during(spark, settings),
         ThreadPoolExecutor(os.cpu_count()) as side_by_side,
     ):
         done = list(filter(None, side_by_side.map(work, looks)))
@@ -306,6 +308,13 @@ def _maintain(
     )
     if failures:
         raise TidemarkError("\n".join(["Maintenance failed:", *sorted(failures)]))
+
+
+def _suited(looks: dict[str, Table | None]) -> dict[str, str]:
+    from tidemark.spark import session
+
+    sizes = [table.size for table in looks.values() if table and table.is_due]
+    return session.suited_to(sum(sizes), max(sizes, default=0))
 
 
 def _work(spark: "SparkSession", table: Table, wanted: Policy) -> _Done:

@@ -227,6 +227,12 @@ def quoted(table: str) -> str:
     return ".".join(f"`{part}`" for part in table.split("."))
 
 
+def sizes(tables: Iterable[str]) -> list[int]:
+    """The bytes of tables of the lake in their newest versions, if this process reaches them."""
+    found = (pa.table(table.get_add_actions()) for table in map(opened, tables) if table)
+    return [sum(files["size_bytes"].to_pylist()) for files in found]
+
+
 def opened(table: str) -> Any:
     """A table of the lake as a DeltaTable of delta-rs; None if it is not there, or not reached."""
     return _opened(place(table)) if _is_reached() and _is_table(place(table)) else None
