@@ -225,7 +225,8 @@ def _run(ddl: Ddl) -> None:
         for relation in (f"log_{name}", f"current.{models[0]}", f"history.{models[1]}"):
             stage.tidemark("sql", f"drop table {relation}")
     names = [*(f"{source_name}__adds" for source_name in SOURCES), "ticketing__gaps"]
-    models = [f"{layer}_{name}" for layer in ("cur", "hist") for name in names]
+    # With their views, which have the types.
+    models = [f"stg_{name}+" for name in names]
     assert project.dbt("build", "--full-refresh", "--select", *models).success
     _delete_by_hand(ddl, since)
     for name in REKEYED:
