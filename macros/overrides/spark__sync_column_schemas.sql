@@ -7,6 +7,11 @@
     Delete when: dbt-core widens types with `append_new_columns`, and dbt-spark supports it.
 #}
 {%- macro spark__sync_column_schemas(on_schema_change, target_relation, schema_changes_dict) -%}
+    {#- Spark finds what it has cached by a plan, and the plan changes with the table. -#}
+    {%- set releases_keys = tidemark.release_new_keys() | trim -%}
+    {%- if releases_keys -%}
+        {%- do run_query(releases_keys) -%}
+    {%- endif -%}
     {%- set added = schema_changes_dict['source_not_in_target'] -%}
     {%- set removed = (
         schema_changes_dict['target_not_in_source'] if on_schema_change == 'sync_all_columns' else []
@@ -56,6 +61,9 @@
         {%- do run_query(create_table_as(
             false, target_relation, tidemark._with_types(adapter.get_columns_in_relation(target_relation), rewritten, target_relation)
         )) -%}
+    {%- endif -%}
+    {%- if releases_keys -%}
+        {%- do run_query(releases_keys | replace('uncache table if exists', 'cache lazy table')) -%}
     {%- endif -%}
 {%- endmacro -%}
 

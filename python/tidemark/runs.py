@@ -192,7 +192,7 @@ class Run:
         asked = [feed for feed in parsed.feeds if not names or feed.name in names]
         found = ledger.replay(spark, asked, self.id, all_files=self.replays_all)
         which = "" if self.replays_all else " with open dead letters"
-        self.tell(f"{len(found)} files{which} are read again.")
+        self.tell(f"To read again: {report.counted(len(found), 'file')}{which}.")
 
     def _tell_landed(self, landed: Sequence[Landed]) -> None:
         self.tell(report.one_line(landed))

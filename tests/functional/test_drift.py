@@ -202,3 +202,32 @@ def test_a_full_refresh_derives_the_table_anew_with_the_same_keys(
     project.build("--select", "hist_drift__tracked", "hist_drift__instant")
     assert len(project.rows("history.hist_drift__instant", ["version_key"])) == 3
     assert len(project.rows("history.hist_drift__tracked", ["version_key"])) == 2
+
+
+def test_a_table_that_widens_with_late_changes_leaves_nothing_in_the_cache(
+    module_project: Callable[[], Project],
+) -> None:
+    """Spark could not remove the keys from its cache, and then each write to the log failed."""
+    project = module_project()
+    columns = {"id": "int", "n": "int", "seq": "int"}
+    project.add("widening.t", columns, "id", sequence="seq")
+    project.land("widening/t/20240101-000000000.csv", "I,1,1,5\nI,2,2,5\n")
+    project.build()
+    edit(
+        project,
+        "models/staging/widening/_widening__sources.yml",
+        "t",
+        typed("n", "int"),
+        typed("n", "bigint"),
+    )
+    project.land("widening/t/20240102-000000000.csv", "U,1,3000000000,3\nU,2,2,6\n")
+    project.build()
+    # Spark lands it, because of the bad row.
+    project.land("widening/t/20240103-000000000.csv", "U,2,4000000000,7\nU,2,x,8\n")
+    project.build()
+    assert project.rows("current.cur_widening__t", ["id", "n"], "id") == [
+        (1, 1),
+        (2, 4_000_000_000),
+    ]
+    versions = project.rows("history.hist_widening__t", ["id", "n"], "id, version_number")
+    assert versions == [(1, 1), (2, 2), (2, 2), (2, 4_000_000_000)]

@@ -113,7 +113,10 @@ class Why(Enum):
 
     # Remarks.
     DELETES_KEYS = "{extract} lacks {gone} of the {keys} keys of {before}, so it deletes them"
-    WISH_WITHOUT_FILE = "no longer in the landing folder: {files}"
+    WISH_WITHOUT_FILE = (
+        "no longer in the landing folder: {files}. Put it back, or give up its dead letters: "
+        "tidemark retract FILE"
+    )
     OF_ERASED = (
         "{count} records of erased subjects did not land, but they are still in their files: "
         "{files}. Delete these, or remove the records"

@@ -283,6 +283,8 @@ def _warm() -> SparkSession | None:
         return None
     spark_line.claim(paths.lake_dir())
     _remote["session"] = _open_warm(url)
+    # What a failed model has left there; one command at a time uses this Spark.
+    _remote["session"].catalog.clearCache()
     return _remote["session"]
 
 
