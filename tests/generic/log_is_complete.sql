@@ -115,7 +115,7 @@
 
     where
         -- Until the next run, the rows may still be there.
-        not (begun_in > coalesce(ended_in, 0) and load_id <= begun_in)
+        not coalesce(begun_in > coalesce(ended_in, 0) and load_id <= begun_in, false)
         and coalesce(landed.row_count, 0)
         <> coalesce(logged.row_count, 0) + coalesce(landed.erased_count, 0)
         {%- if cut %}
