@@ -2,7 +2,7 @@
 # .venv-spark3.5 (docs/targets/spark-3.5.md).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-all run docs style lint check test tests test-core test-all bench wheel lock clean
+.PHONY: help setup demo demo-all run docs style lint check test test-core test-all bench wheel lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 SPARK ?= 4.1
@@ -19,7 +19,7 @@ CHECKED := setup
 endif
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-SQLFLUFF := TIDEMARK_LAKE=.tidemark/lint DBT_TARGET_PATH=target/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1
+SQLFLUFF := TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1
 # TESTERS=2 runs the tests in two processes, each with its own Spark. One Spark uses two cores, so
 # this pays off with four cores or more.
 TESTERS ?= 1
@@ -81,11 +81,7 @@ check: style ## Check in a minute what needs no Spark: style, types, macros, the
 	  test -z "$$files" || $(SQLFLUFF) $$files
 	@$(PYTEST) -m 'not slow and not spark' tests/macros tests/python
 
-# The linter has its own lake and target folder, so it can run beside the tests.
-test: setup $(VENV)/glue-ready ## Lint, and run all tests except the slow ones
-	@$(MAKE) --no-print-directory --jobs 2 $(CHECKED) tests
-
-tests:
+test: $(CHECKED) $(VENV)/glue-ready ## Lint, then run all tests except the slow ones
 	@$(PYTEST) $(SHARED) -m 'not slow'
 
 test-core: setup ## Run the core tests, a few minutes; CI runs them on Spark 3.5
