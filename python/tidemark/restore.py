@@ -117,14 +117,14 @@ def _versions(spark: SparkSession, relation: str) -> Sequence[Any]:
     if books.DERIVED not in {row["key"] for row in properties}:
         raise ConfigError(
             f"{relation} is neither a current nor a history table, so no run would apply what came "
-            f"after. Delta can restore it: restore table {relation} to version as of ..."
+            f"after. It can be restored by hand: {_restores(relation, '...')}"
         )
     is_delta = not formats.of_name(relation)
     history = f"describe history {books.quoted(relation)}"
     return spark.sql(history if is_delta else formats.versions(relation)).collect()
 
 
-def _restores(relation: str, version: int) -> str:
+def _restores(relation: str, version: int | str) -> str:
     if formats.of_name(relation):
         return formats.restore(relation, version)
     return f"restore table {books.quoted(relation)} to version as of {version}"

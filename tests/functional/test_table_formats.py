@@ -21,6 +21,7 @@ from tests.functional import test_scenarios as scenarios
 from tests.project import Project
 from tests.scenario import Scenario
 from tidemark import cli
+from tidemark.dbt_plugin import project as dbt_project
 from tidemark.dbt_plugin import relations
 from tidemark.errors import TidemarkError
 from tidemark.ingest import books
@@ -374,7 +375,8 @@ def test_maintain_compacts_and_expires(club: Project, capfd: pytest.CaptureFixtu
     assert len([*folder.glob("data/*.parquet")]) == before
     arguments = ("--vacuum-after", "1 second", "--force")
     time.sleep(1)
-    assert run(club, "club-5", "maintain", *arguments) == 0
+    # By its name: the other tests of this lake see when all tables were maintained.
+    assert run(club, "club-5", "maintain", "cur_club__people", *arguments) == 0
     assert f"{table} " in capfd.readouterr().out
     assert club.rows(table, ["*"], "id") == kept
     assert len([*folder.glob("data/*.parquet")]) == 1
@@ -396,6 +398,12 @@ def test_a_table_that_the_metastore_lost_is_registered(
     assert run(club, "club-6", "register") == 0
     assert "iceberg.current.cur_club__people is registered." in capfd.readouterr().out
     assert people(club) == expected
+
+
+def test_what_depends_on_a_feed_and_is_no_delta_table_is_known(lab: Lab) -> None:
+    with lab.project.here():
+        others = dbt_project.current().others_below(["ice.orders"])
+    assert "iceberg.history.hist_ice__orders" in others
 
 
 def test_an_erasure_leaves_nothing(club: Project, capfd: pytest.CaptureFixture[str]) -> None:

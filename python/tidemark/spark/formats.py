@@ -158,14 +158,14 @@ def versions(table: str) -> str:
     )
 
 
-def restore(table: str, version: int) -> str:
+def restore(table: str, version: int | str) -> str:
     """The statement that puts a table back to a version."""
     return _call("set_current_snapshot", table, f"snapshot_id => {version}")
 
 
 def commits_tell(run_id: str) -> dict[str, str]:
     """The settings with which the commits of tables have the run's id."""
-    return {f"spark.sql.{name}.snapshot-property.{_RUN}": run_id for name in FORMATS}
+    return {f"spark.sql.{each.name}.snapshot-property.{_RUN}": run_id for each in used()}
 
 
 def forget(spark: "SparkSession", table: str, folder: Path) -> int:
