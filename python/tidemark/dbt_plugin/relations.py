@@ -229,9 +229,13 @@ _get_columns_for_catalog = SparkAdapter._get_columns_for_catalog
 
 
 def _columns_for_catalog(self: SparkAdapter, relation: Any) -> Any:
-    """Replaces SparkAdapter._get_columns_for_catalog, which leaves out the catalog."""
+    """Replaces SparkAdapter._get_columns_for_catalog, which leaves out the catalog.
+
+    The number of rows and bytes that Spark gives is from the table's creation, so it is left out.
+    """
     for column in _get_columns_for_catalog(self, relation):
-        yield {**column, "table_database": relation.database}
+        told = {name: value for name, value in column.items() if not name.startswith("stats:")}
+        yield {**told, "table_database": relation.database}
 
 
 _check_relation = SparkRelation.__post_init__
