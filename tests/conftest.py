@@ -61,13 +61,14 @@ def port_of_s3_tables() -> int:
 def spark(port_of_s3_tables: int) -> SparkSession:
     """The embedded session that all tests and all their dbt runs share."""
     import dbt_tidemark  # noqa: F401 - what dbt would import by itself
-    from tidemark.spark import formats, jars, session
+    from tidemark import formats
+    from tidemark.spark import jars, session
 
     with pytest.MonkeyPatch.context() as patched:
         # So that the session can reach the S3 servers of tests.
         patched.setenv("TIDEMARK_LANDING", "s3a://tests")
         # And that it can have tables in every format.
-        formats.note([*formats.FORMATS.values()])
+        formats.note([*formats.OTHERS.values()])
         jars.install()
         more = s3_server.settings_of_bucket("tables", port_of_s3_tables)
         settings = {**session.settings(), **more}

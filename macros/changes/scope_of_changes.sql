@@ -83,7 +83,7 @@
         {%- do return(scope) -%}
     {%- endif -%}
 
-    {%- set keys = table.identifier ~ '__new_keys' -%}
+    {%- set keys = tidemark._new_keys(table) -%}
     {%- do run_query('uncache table if exists ' ~ keys) -%}
     {%- do run_query(
         'create or replace temporary view ' ~ keys ~ ' as '
@@ -172,7 +172,8 @@
         {%- do exceptions.raise_compiler_error(
             "In " ~ (feed.relations or [changes]) | join(' or ') ~ ", " ~ without_key ~ " changes do not have the key "
             ~ feed.key | join(', ') ~ ": they landed when the key was another one. Without them, rows that were "
-            ~ "deleted would come back, so nothing was written. Revert the change, or read the files again with the new "
+            ~ "deleted would come back, so nothing was written. If the staging view is older than the new key, rebuild "
+            ~ "it, too (--select stg_...+). Otherwise revert the change, or read the files again with the new "
             ~ "key: drop the change log and its tables (tidemark sql 'drop table ...'), then tidemark replay --all ..."
         ) -%}
     {%- endif -%}

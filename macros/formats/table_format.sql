@@ -13,7 +13,7 @@
                        version, timestamp, userMetadata (the id of the run)
       problem          a macro: why a node cannot have this format, or ''
 
-    What Spark needs for a format is in python/tidemark/spark/formats.py.
+    What Spark and the commands need of a format is in python/tidemark/formats.
 #}
 {%- macro table_format(name) -%}
     {%- if name == 'iceberg' -%}

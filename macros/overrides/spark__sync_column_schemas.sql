@@ -8,9 +8,9 @@
 #}
 {%- macro spark__sync_column_schemas(on_schema_change, target_relation, schema_changes_dict) -%}
     {#- Spark finds what it has cached by a plan, and the plan changes with the table. -#}
-    {%- set releases_keys = tidemark.release_new_keys() | trim -%}
-    {%- if releases_keys -%}
-        {%- do run_query(releases_keys) -%}
+    {%- set new_keys = tidemark._kept_new_keys() -%}
+    {%- if new_keys -%}
+        {%- do run_query('uncache table if exists ' ~ new_keys) -%}
     {%- endif -%}
     {%- set added = schema_changes_dict['source_not_in_target'] -%}
     {%- set removed = (
@@ -62,8 +62,13 @@
             false, target_relation, tidemark._with_types(adapter.get_columns_in_relation(target_relation), rewritten, target_relation)
         )) -%}
     {%- endif -%}
-    {%- if releases_keys -%}
-        {%- do run_query(releases_keys | replace('uncache table if exists', 'cache lazy table')) -%}
+    {%- if new_keys -%}
+        {%- do run_query('cache lazy table ' ~ new_keys) -%}
+    {%- endif -%}
+    {#- Spark may keep the plan of the new rows, which is of the table as it was (spark-defaults.conf). -#}
+    {%- if model.language == 'sql' -%}
+        {%- set rows = this.incorporate(path={'identifier': this.identifier ~ '__dbt_tmp'}).include(database=false, schema=false) -%}
+        {%- do run_query(create_table_as(true, rows, model.compiled_code)) -%}
     {%- endif -%}
 {%- endmacro -%}
 

@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tabulate import tabulate
 
-from tidemark import paths, report, retention, runs, targets
+from tidemark import formats, paths, report, retention, runs, targets
 from tidemark.dbt_plugin import dbt
 from tidemark.dbt_plugin import project as dbt_project
 from tidemark.errors import ConfigError, printable
 from tidemark.ingest import books
-from tidemark.spark import formats, session
+from tidemark.spark import session
 from tidemark.variables import during
 
 _EXAMPLES = 3
@@ -192,7 +192,7 @@ def _require_own_schemas(spark: SparkSession, wanted: Mapping[str, Any]) -> None
 
 
 def _table(node: Any) -> str:
-    catalog = [node.database] if node.database in formats.FORMATS else []
+    catalog = [node.database] if node.database in formats.OTHERS else []
     return books.quoted(".".join([*catalog, node.schema, node.alias]))
 
 
@@ -319,7 +319,7 @@ def _as_markdown(compared: Sequence[_Compared]) -> str:
 def _drop(spark: SparkSession, nodes: Iterable[Any]) -> None:
     nodes = list(nodes)
     for node in nodes:
-        if node.database in formats.FORMATS:
+        if node.database in formats.OTHERS:
             # Otherwise its files would stay.
             spark.sql(f"drop table if exists {_table(node)} purge")
     for schema in sorted({node.schema for node in nodes}):

@@ -15,27 +15,24 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from tabulate import tabulate
 
-from tidemark import maintain, paths, report, retention, runs, s3, storage
+from tidemark import formats, paths, report, retention, runs, storage
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Column, Feed, Reference
+from tidemark.formats import delta
 from tidemark.ingest import books, erased, ledger, planning, tombstones
 from tidemark.ingest.files import LandedFile
-from tidemark.spark import formats, lease, session
+from tidemark.spark import lease, session
 
 # What tells the rows of a change log apart, and the dead letters.
 _ROW = ("_load_id", "_file", "_position", "_op")
 _LETTER = ("source_name", "table_name", "load_id", "file", "position")
-# The version of a file in _delta_log.
-_VERSION = re.compile(r"\.?(\d{20})\.")
-_INTERVAL = "delta.checkpointInterval"
 # What dbt's schemas for the rows of failed tests are called, or end with.
 _OF_FAILURES = "dbt_test__audit"
 
@@ -102,7 +99,7 @@ def erase(
         raise ConfigError(f"No column has the tag `subject: {subject}`. {there}")
     # It reads whole logs, and builds their tables anew.
     sizes = books.sizes(feed.log for feed in parsed.feeds if feed.references)
-    settings = maintain.AT_ONCE | session.suited_to(sum(sizes), max(sizes, default=0))
+    settings = delta.AT_ONCE | session.suited_to(sizes)
     spark = session.get()
     with lease.held(spark), session.settings_during(spark, settings):
         own = books.of(spark)
@@ -540,7 +537,7 @@ class _Erasure:
         ((location,),) = of_table.where("col_name = 'Location'").select("data_type").collect()
         self.spark.sql(f"drop table {name}")
         try:
-            files, root = _files_in(location)
+            files, root = delta.files_in(location)
             if files.get_file_info(root).type == fs.FileType.Directory:
                 files.delete_dir(root)
         except OSError as error:
@@ -617,40 +614,16 @@ class _Erasure:
 
     def _purge(self, relation: str) -> None:
         """Delete the files of earlier versions, and what the table's log says of them."""
-        name = books.quoted(relation)
-        if not self.spark.catalog.tableExists(name):
+        if not self.spark.catalog.tableExists(books.quoted(relation)):
             return
-        if formats.of_name(relation):
-            folder = Path(books.place(relation.partition(".")[2]))
-            try:
-                self.done.of(relation).version = formats.forget(self.spark, relation, folder)
-            except TidemarkError as error:
-                self.done.remains.append(str(error))
-            return
-        detail = self.spark.sql(f"describe detail {name}").collect()[0]
-        if detail["format"] != "delta":
-            return
-        if detail["properties"].get("delta.enableDeletionVectors") == "true":
-            self.spark.sql(f"reorg table {name} apply (purge)").collect()
-        self.spark.sql(f"vacuum {name} retain 0 hours").collect()
-        # Delta writes a checkpoint now, so that the entries before it can go.
-        self.spark.sql(f"alter table {name} set tblproperties ('{_INTERVAL}' = '1')")
-        before = detail["properties"].get(_INTERVAL)
-        self.spark.sql(
-            f"alter table {name} set tblproperties ('{_INTERVAL}' = '{before}')"
-            if before
-            else f"alter table {name} unset tblproperties ('{_INTERVAL}')"
-        )
         try:
-            _forget_versions(detail["location"])
-        except OSError as error:
-            self.done.left.append(
-                f"the entries of earlier versions in the _delta_log of {relation}, which have the "
-                "smallest and largest values of columns. Delta deletes them after "
-                f"delta.logRetentionDuration. {error}"
-            )
-        history = self.spark.sql(f"describe history {name} limit 1").collect()
-        self.done.of(relation).version = history[0]["version"]
+            forgotten = formats.of(relation).forget(self.spark, relation)
+        except TidemarkError as error:
+            self.done.remains.append(str(error))
+            return
+        if forgotten:
+            self.done.of(relation).version = forgotten.version
+            self.done.left += filter(None, [forgotten.left])
 
     def _certify(self) -> None:
         """Write the certificate, and print it."""
@@ -679,35 +652,6 @@ def _side_by_side(do: Callable[[T], R], each: Iterable[T]) -> list[R]:
     """What it gives for each of them, in their order."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(do, each))
-
-
-def _forget_versions(location: str) -> None:
-    """Delete the entries in a table's _delta_log that are older than its newest checkpoint.
-
-    Raises OSError if this process does not reach the files.
-    """
-    files, root = _files_in(location)
-    entries = files.get_file_info(fs.FileSelector(f"{root}/_delta_log"))
-    versions = [
-        (int(found[1]), each) for each in entries if (found := _VERSION.match(each.base_name))
-    ]
-    checkpoints = [version for version, each in versions if ".checkpoint." in each.base_name]
-    newest = max(checkpoints, default=0)
-    for version, each in versions:
-        if version < newest:
-            files.delete_file(each.path)
-
-
-def _files_in(location: str) -> tuple[fs.FileSystem, str]:
-    """What reaches a table's files, and the path there. Raises OSError if this process cannot."""
-    # It is a path as it is, not encoded, so it may have a % or a #.
-    scheme, _, path = location.partition(":")
-    path = path.removeprefix("//")
-    if scheme == "file":
-        return fs.LocalFileSystem(), path
-    if scheme == "s3a":
-        return s3.client(), path
-    raise OSError(f"Tidemark cannot delete files in {location}")
 
 
 def _now() -> str:

@@ -1,8 +1,7 @@
 """`tidemark maintain`: compact small files, delete the files of old versions, forget old runs.
 
-Delta does the work, with OPTIMIZE and VACUUM, or Iceberg's procedures do. Before, Python looks at
-each table, so that Spark starts only if a table needs something. A run maintains when the project's
-policy says that it is due.
+The tables' formats do the work. Before, Python looks at each table, so that Spark starts only if a
+table needs something. A run maintains when the project's policy says that it is due.
 """
 
 import difflib
@@ -10,44 +9,25 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from tabulate import tabulate
 
-from tidemark import feeds, paths, report, retention, targets
+from tidemark import feeds, formats, paths, report, retention, targets
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
+from tidemark.formats.delta import AT_ONCE, MAINTENANCE
+from tidemark.formats.format import MANY, SAFE, Table
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
-from tidemark.spark import formats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Files below this size are small. So many of them in a partition are compacted, into files of up
-# to the larger size. Larger files stay as they are: otherwise each run would rewrite them.
-_SMALL, _LARGEST = 64 << 20, 128 << 20
-_MANY = 10
-# Below this, Delta does not delete a version's files, since a query or a run may still read them.
-_SAFE = timedelta(days=7)
 # The property of the ledger with the time of the last maintenance of all tables.
 _MAINTAINED = "tidemark.maintained_at"
-_SETTINGS = {
-    "spark.databricks.delta.optimize.minFileSize": str(_SMALL),
-    "spark.databricks.delta.optimize.maxFileSize": str(_LARGEST),
-    # Then the history of the table has the number and the bytes of the deleted files.
-    "spark.databricks.delta.vacuum.logging.enabled": "true",
-    # Otherwise Delta 4 ignores the hours of `vacuum ... retain`, without a word.
-    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
-}
-# With these, VACUUM deletes files of any age.
-AT_ONCE = _SETTINGS | {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
 _WIDEST = 40
 
 
@@ -60,33 +40,6 @@ class Policy:
     vacuum_after: timedelta | None = None
     keep_runs: timedelta = timedelta(days=365)
     force: bool = False
-
-    @property
-    def hours(self) -> int | None:
-        """The hours for which VACUUM keeps the files of old versions."""
-        if self.vacuum_after is None:
-            return None
-        return int(self.vacuum_after.total_seconds() // 3600)
-
-
-@dataclass
-class Table:
-    """A table, as its log says. `most_small` is the most small files in one partition.
-
-    `old_files` are files that VACUUM would delete; None if only Spark can tell. Of an Iceberg
-    table, they are its old snapshots.
-    """
-
-    relation: str
-    files: int = 0
-    size: int = 0
-    most_small: int = 0
-    old_files: int | None = 0
-
-    @property
-    def is_due(self) -> bool:
-        """Whether OPTIMIZE or VACUUM would do something."""
-        return self.most_small >= _MANY or self.old_files != 0
 
 
 @dataclass
@@ -122,7 +75,7 @@ def policy(vacuum_after: str | None = None, *, force: bool = False) -> Policy:
                 f"maintain: {name} must be such as '7 days' or '36 hours', not '{value}'."
             ) from None
     wanted = Policy(**spans, force=force)
-    if wanted.vacuum_after is not None and wanted.vacuum_after < _SAFE and not force:
+    if wanted.vacuum_after is not None and wanted.vacuum_after < SAFE and not force:
         raise ConfigError(
             f"maintain: vacuum_after is '{told['vacuum_after']}'. Less than 7 days is not safe: a "
             "query or a run may still read the files, and `tidemark restore` cannot go back "
@@ -217,60 +170,10 @@ def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:
 
 def _looks(chosen: Sequence[str], wanted: Policy) -> dict[str, Table | None]:
     with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
-        looks = side_by_side.map(lambda relation: _look(relation, wanted), chosen)
+        looks = side_by_side.map(
+            lambda relation: formats.of(relation).look(relation, wanted.vacuum_after), chosen
+        )
         return dict(zip(chosen, looks, strict=True))
-
-
-def _look(relation: str, wanted: Policy) -> Table | None:
-    """The table without Spark; None if it is not built, or not where Spark puts tables."""
-    if formats.of_name(relation):
-        folder = Path(books.place(relation.partition(".")[2]))
-        found = formats.stored(folder, datetime.now(UTC) - (wanted.vacuum_after or _SAFE))
-        if not found:
-            return None
-        small = found.files if found.size < _SMALL * found.files else 0
-        return Table(relation, found.files, found.size, small, found.old_snapshots)
-    try:
-        delta = books.opened(relation)
-        if delta is None:
-            return None
-        table = files_of(relation, delta)
-        old = delta.vacuum(wanted.hours, dry_run=True, enforce_retention_duration=False, full=True)
-    except Exception:  # delta-rs cannot read all that Spark writes
-        return Table(relation, old_files=None)
-    return replace(table, old_files=sum(_is_data(relation, path) for path in old))
-
-
-def files_of(relation: str, delta: Any) -> Table:
-    """The files of a table in its newest version, without looking for older ones."""
-    found = pa.table(delta.get_add_actions(flatten=True))
-    small = found.filter(pc.less(found["size_bytes"], _SMALL))
-    partitions = [name for name in found.column_names if name.startswith("partition.")]
-    counts = small.group_by(partitions).aggregate([([], "count_all")])["count_all"]
-    size = pc.sum(found["size_bytes"]).as_py() or 0
-    return Table(relation, found.num_rows, size, pc.max(counts).as_py() or 0)
-
-
-def _is_data(relation: str, path: str) -> bool:
-    """Whether it is a data file that is still there: delta-rs also lists what the log removed.
-
-    Hadoop's checksums are none, and go with their file. In an object store nobody looks, so for
-    some days after a VACUUM the next ones find nothing.
-    """
-    place = books.place(relation)
-    return path.endswith(".parquet") and ("://" in place or Path(place, unquote(path)).exists())
-
-
-def _look_by_spark(spark: "SparkSession", relation: str) -> Table | None:
-    """The table as Spark sees it; None without a Delta table."""
-    if not spark.catalog.tableExists(books.quoted(relation)):
-        return None
-    detail = spark.sql(f"describe detail {books.quoted(relation)}").collect()[0]
-    if detail["format"] != "delta":
-        return None
-    files, size = detail["numFiles"], detail["sizeInBytes"]
-    is_small = files and size / files < _SMALL
-    return Table(relation, files, size, files if is_small else 0, None)
 
 
 def _maintain(
@@ -288,13 +191,13 @@ def _maintain(
         try:
             table = looks[relation]
             if table is None or table.old_files is None:
-                table = _look_by_spark(spark, relation)
+                table = formats.of(relation).look_by_spark(spark, relation)
             return _work(spark, table, wanted) if table and table.is_due else None
         except Exception as error:  # the other tables are maintained
             failures.append(f"{relation}: {session.readable(error)}")
             return None
 
-    settings = (AT_ONCE if wanted.force else _SETTINGS) | _suited(looks)
+    settings = (AT_ONCE if wanted.force else MAINTENANCE) | _suited(looks)
     with (
         session.settings_during(spark, settings),
         ThreadPoolExecutor(os.cpu_count()) as side_by_side,
@@ -313,50 +216,21 @@ def _maintain(
 def _suited(looks: dict[str, Table | None]) -> dict[str, str]:
     from tidemark.spark import session
 
-    sizes = [table.size for table in looks.values() if table and table.is_due]
-    return session.suited_to(sum(sizes), max(sizes, default=0))
+    return session.suited_to(table.size for table in looks.values() if table and table.is_due)
 
 
 def _work(spark: "SparkSession", table: Table, wanted: Policy) -> _Done:
     began = time.monotonic()
-    is_delta = not formats.of_name(table.relation)
-    name = books.quoted(table.relation)
-    if table.most_small >= _MANY:
-        compacts = formats.compact(table.relation, _MANY, _LARGEST)
-        spark.sql(f"optimize {name}" if is_delta else compacts).collect()
+    format = formats.of(table.relation)
+    if table.most_small >= MANY:
+        format.compact(spark, table.relation)
     deleted: tuple[int, int | None] = (0, 0)
     # With --force, also the files that have just been replaced may be old enough.
     if table.old_files != 0 or wanted.force:
-        deletes = _vacuum if is_delta else _expire
-        deleted = deletes(spark, table.relation, wanted)
-    after = _look(table.relation, wanted) or _look_by_spark(spark, table.relation) or table
+        deleted = format.delete_old(spark, table.relation, wanted.vacuum_after)
+    after = format.look(table.relation, wanted.vacuum_after)
+    after = after or format.look_by_spark(spark, table.relation) or table
     return _Done(table, after, *deleted, time.monotonic() - began)
-
-
-def _vacuum(spark: "SparkSession", relation: str, wanted: Policy) -> tuple[int, int]:
-    """Delete the files of old versions; their number and bytes."""
-    name = books.quoted(relation)
-    retain = "" if wanted.hours is None else f" retain {wanted.hours} hours"
-    try:
-        spark.sql(f"vacuum {name}{retain}").collect()
-    except Exception as error:
-        # The table's own property keeps its files longer.
-        too_short = ("RETENTION_PERIOD_TOO_SHORT", "low retention")
-        if not retain or not any(each in str(error) for each in too_short):
-            raise
-        spark.sql(f"vacuum {name}").collect()
-    history = spark.sql(f"describe history {name} limit 3")
-    for row in history.where("operation = 'VACUUM START'").limit(1).collect():
-        metrics = row["operationMetrics"]
-        return int(metrics.get("numFilesToDelete", 0)), int(metrics.get("sizeOfDataToDelete", 0))
-    return 0, 0
-
-
-def _expire(spark: "SparkSession", relation: str, wanted: Policy) -> tuple[int, None]:
-    """The same for a table in another format."""
-    before = datetime.now(UTC) - (wanted.vacuum_after or _SAFE)
-    row = spark.sql(formats.expire(relation, before)).collect()[0].asDict()
-    return sum(count or 0 for count in row.values()), None
 
 
 def _old_runs(own: Books, wanted: Policy) -> int:
@@ -389,7 +263,7 @@ def _planned(due: Iterable[Table]) -> str:
             table.relation,
             table.files,
             size_of(table.size),
-            "yes" if table.most_small >= _MANY else "",
+            "yes" if table.most_small >= MANY else "",
             table.old_files,
         )
         for table in due

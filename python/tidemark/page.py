@@ -23,6 +23,7 @@ from markupsafe import Markup
 from tidemark import maintain, paths, report, status
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, printable
+from tidemark.formats.delta import files_of
 from tidemark.ingest import books
 from tidemark.status import Status
 
@@ -180,7 +181,7 @@ def _size(relation: str, today: date, node: str, layer: str) -> Size | None:
         delta = books.opened(relation)
         if delta is None:
             return None
-        table = maintain.files_of(relation, delta)
+        table = files_of(relation, delta)
         deleted = pa.RecordBatchReader.from_stream(delta.deletion_vectors())
         rows = delta.count() - sum(_false(batch.column("selection_vector")) for batch in deleted)
         is_kept = layer == _LOGS or books.DERIVED in delta.metadata().configuration

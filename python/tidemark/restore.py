@@ -1,24 +1,23 @@
 """`tidemark restore`: put a current or history table back to an earlier version.
 
-Delta's RESTORE does the work. The next run applies what came after, since a build's watermark is
-the newest load in the table. Each commit has the id of its run, so Delta's history says which
+The table's format does the work. The next run applies what came after, since a build's watermark is
+the newest load in the table. Each commit has the id of its run, so the table's history says which
 version a run left.
 """
 
 import difflib
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from tabulate import tabulate
 
-from tidemark import maintain, report, retention, runs
+from tidemark import formats, maintain, report, retention, runs
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.ingest import books, ledger
-from tidemark.spark import formats, lease, session
+from tidemark.spark import lease, session
 
 
 def show(model: str) -> None:
@@ -57,7 +56,7 @@ def restore(model: str, point: str) -> None:
         run_id = runs.new_run_id()
         project.write_builds(own, kept, results, run_id)
         try:
-            spark.sql(_restores(relation, version["version"]))
+            spark.sql(formats.of(relation).restore(relation, version["version"]))
         except Exception as error:
             project.write_builds(own, built, results, run_id)
             raise TidemarkError(
@@ -88,16 +87,11 @@ def register() -> None:
 
 def _found(spark: SparkSession, relation: str) -> bool:
     """Register a table that is in the warehouse. False if it is not."""
-    if formats.of_name(relation):
-        _, name = relation.split(".", 1)
-        registers = formats.lost_table(name, Path(books.place(name)))
-        if registers:
-            spark.sql(registers)
-        return bool(registers)
-    is_there = books.opened(relation) is not None
-    if is_there:
-        session.register(spark, relation, books.place(relation))
-    return is_there
+    registers = formats.of(relation).registers(relation)
+    if registers:
+        spark.sql(f"create schema if not exists `{relation.split('.')[-2]}`")
+        spark.sql(registers)
+    return bool(registers)
 
 
 def _node(parsed: project.Project, model: str) -> str:
@@ -117,17 +111,9 @@ def _versions(spark: SparkSession, relation: str) -> Sequence[Any]:
     if books.DERIVED not in {row["key"] for row in properties}:
         raise ConfigError(
             f"{relation} is neither a current nor a history table, so no run would apply what came "
-            f"after. It can be restored by hand: {_restores(relation, '...')}"
+            f"after. It can be restored by hand: {formats.of(relation).restore(relation, '...')}"
         )
-    is_delta = not formats.of_name(relation)
-    history = f"describe history {books.quoted(relation)}"
-    return spark.sql(history if is_delta else formats.versions(relation)).collect()
-
-
-def _restores(relation: str, version: int | str) -> str:
-    if formats.of_name(relation):
-        return formats.restore(relation, version)
-    return f"restore table {books.quoted(relation)} to version as of {version}"
+    return spark.sql(formats.of(relation).versions(relation)).collect()
 
 
 def _version(own: books.Books, versions: Sequence[Any], relation: str, point: str) -> Any:

@@ -120,7 +120,7 @@ class Run:
         from tidemark.spark import lease, session
 
         lands_without_spark = _is_all_local() and "://" not in paths.warehouse()
-        session.suited_to(*_new_bytes())
+        session.suited_to(_new_bytes())
         # dbt takes as long to import and to parse as Spark's Java to start.
         spark = session.later()
         parsed, registration = _parsed()
@@ -318,10 +318,10 @@ def _is_all_local() -> bool:
     return is_ours and "://" not in paths.landing()
 
 
-def _new_bytes() -> tuple[int, int]:
-    """Bytes of new files in a local landing folder: all of them, and those of one folder."""
+def _new_bytes() -> list[int]:
+    """Bytes of new files in each folder below a local landing folder."""
     if not _is_all_local():
-        return 0, 0
+        return []
     warm.hold()
     return planning.new_bytes(books.without_spark())
 

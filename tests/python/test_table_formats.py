@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.spark import formats, jars, session, spark_line
+from tidemark import formats
+from tidemark.spark import jars, session, spark_line
+
+ICEBERG = formats.OTHERS["iceberg"]
 
 pytestmark = pytest.mark.skipif(spark_line.name() == "3.5", reason="Spark 3.5 has Delta only")
 
@@ -45,7 +48,7 @@ def test_without_the_format_nothing_changes(project: Path) -> None:
 def test_a_project_asks_for_it(project: Path, file: str, text: str) -> None:
     (project / "models" / "a").mkdir()
     (project / file).write_text(text)
-    assert formats.used() == [formats.ICEBERG]
+    assert formats.used() == [ICEBERG]
     assert [lock.name for lock in jars.session_locks()] == ["jars.lock", "jars-iceberg.lock"]
     own = {name for name in formats.settings() if name.startswith("spark.sql.catalog.iceberg")}
     assert own == set(formats.settings())
@@ -55,12 +58,12 @@ def test_a_project_names_its_folders(project: Path) -> None:
     text = "{{ config(file_format='iceberg') }} select 1 as id"
     (project / "marts" / "one.sql").write_text(text)
     (project / "dbt_project.yml").write_text("name: p\nmodel-paths: [marts]\n")
-    assert formats.used() == [formats.ICEBERG]
+    assert formats.used() == [ICEBERG]
 
 
 def test_a_lake_with_such_tables_keeps_what_they_need(project: Path) -> None:
-    formats.note([formats.ICEBERG])
-    assert formats.used() == [formats.ICEBERG]
+    formats.note([ICEBERG])
+    assert formats.used() == [ICEBERG]
     note = project / ".tidemark" / "formats"
     assert note.read_text() == "iceberg\n"
     formats.note([])
@@ -70,7 +73,7 @@ def test_a_lake_with_such_tables_keeps_what_they_need(project: Path) -> None:
 def test_a_spark_without_a_lock_file_does_not_have_it(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    formats.note([formats.ICEBERG])
+    formats.note([ICEBERG])
     monkeypatch.setattr(spark_line, "name", lambda: "3.5")
     assert formats.used() == []
 
@@ -98,12 +101,15 @@ def test_a_lost_metastore_gets_the_newest_state_of_each_table(tmp_path: Path) ->
     )
 
 
-def test_a_table_that_a_killed_build_began_is_not_lost(tmp_path: Path) -> None:
-    commits(tmp_path / "begun", n00000=1)
-    commits(tmp_path / "lost", n00000=1, n00001=2)
-    assert formats.lost_table("marts.begun", tmp_path / "begun") == ""
-    assert formats.lost_table("marts.none", tmp_path / "none") == ""
-    assert "'marts.lost'" in formats.lost_table("marts.lost", tmp_path / "lost")
+def test_a_table_that_a_killed_build_began_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_WAREHOUSE", str(tmp_path))
+    commits(tmp_path / "marts.db" / "begun", n00000=1)
+    commits(tmp_path / "marts.db" / "lost", n00000=1, n00001=2)
+    assert ICEBERG.registers("iceberg.marts.begun") == ""
+    assert ICEBERG.registers("iceberg.marts.none") == ""
+    assert "'marts.lost'" in ICEBERG.registers("iceberg.marts.lost")
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from dbt.adapters.spark.impl import SparkAdapter
 
+from tidemark import formats
 from tidemark.ingest import books, ledger, log
-from tidemark.spark import formats, session
+from tidemark.spark import session
 
 # Types whose highest value in Delta's log is not below that of the rows: decimals and floating
 # point numbers may lose digits there.
@@ -131,7 +132,7 @@ def _answer(answer: "Future[Any]", ask: Callable[[], Any]) -> None:
 
 def _opened(self: SparkAdapter, relation: Any) -> Any:
     """A Delta table of this lake, or None. The catalog must have it where the lake's tables are."""
-    if relation.database in formats.FORMATS:
+    if relation.database in formats.OTHERS:
         return None
     found = self.get_relation(None, relation.schema, relation.identifier)
     told = re.search(r"^Location: (.+?)/?$", getattr(found, "information", "") or "", re.MULTILINE)

@@ -7,10 +7,10 @@ from dbt.adapters.base import available
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
 
-from tidemark import paths, targets
+from tidemark import formats, paths, targets
 from tidemark.dbt_plugin import facts, hook
 from tidemark.errors import TidemarkError
-from tidemark.spark import formats, session, spark_line
+from tidemark.spark import session, spark_line
 
 
 def _land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) -> str:
@@ -47,7 +47,7 @@ def _give_back_lake(
 
 def _format_problem(self: SparkAdapter, name: str) -> str:
     """New on SparkAdapter, for the macros of the formats: why the target cannot have one, or ''."""
-    format = formats.FORMATS[name]
+    format = formats.OTHERS[name]
     if self.config.credentials.method != "session":
         return "Only embedded Spark (the target embedded) builds such tables"
     if not format.lock.exists():

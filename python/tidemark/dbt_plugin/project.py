@@ -20,11 +20,10 @@ from typing import Any
 
 import yaml
 
-from tidemark import paths, targets
+from tidemark import formats, paths, targets
 from tidemark.feeds import Feed, feeds_of, is_table, tags_of
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
-from tidemark.spark import formats
 
 # The variable of the package `tidemark` with the policy of `tidemark maintain`.
 POLICY = "maintain"
@@ -215,7 +214,7 @@ def of(manifest: Any) -> Project:
         else:
             of_dbt = manifest.nodes[name]
             relation = f"{of_dbt.schema}.{of_dbt.alias}"
-            is_other = of_dbt.database in formats.FORMATS
+            is_other = of_dbt.database in formats.OTHERS
             is_written = of_dbt.config.materialized not in ("view", "ephemeral")
             keeps = of_dbt.resource_type == "snapshot" or of_dbt.config.get("full_refresh") is False
             nodes[name] = replace(

@@ -7,7 +7,6 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from dbt.adapters.spark.impl import (
@@ -20,9 +19,11 @@ from dbt_common.events.contextvars import get_node_info
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
-from tidemark import paths
+from tidemark import formats
 from tidemark.errors import TidemarkError
-from tidemark.spark import formats, session
+from tidemark.formats.format import Format
+from tidemark.ingest import books
+from tidemark.spark import session
 
 _TRIES = 8
 # In a name with other characters, Spark would see a pattern.
@@ -70,7 +71,7 @@ def _in_its_catalog(self: SparkAdapter, relation: Any) -> Any:
     So it would drop and create again what it must replace, and refuse the table of a snapshot. On
     another target, or in a Spark without the catalog, the tables are others'.
     """
-    format = formats.of_table(relation.information or "")
+    format = formats.others_mark(relation.information or "")
     if format is None or self.config.credentials.method != "session" or not _has(format):
         return relation
     told = {f"is_{format.name}": True}
@@ -91,7 +92,7 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
     name = (schema.lower(), identifier.lower())
 
     def known() -> list[Any]:
-        catalogs = (None, *formats.FORMATS)
+        catalogs = (None, *formats.OTHERS)
         cached = [each for name in catalogs for each in self.cache.get_relations(name, schema)]
         return list(self._make_match(cached, None, schema, identifier))
 
@@ -105,10 +106,10 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
         self.cache.update_schemas([(None, schema)])
         asked.add(name)
         found = known()
-    wanted = database if database in formats.FORMATS else None
+    wanted = database if database in formats.OTHERS else None
     if not found:
         if wanted:
-            _require_not_lost(*name)
+            _require_not_lost(formats.OTHERS[wanted], *name)
         return None
     if found[0].database != wanted and _is_own(found[0]):
         raise DbtRuntimeError(_in_another_format(found[0], wanted))
@@ -123,14 +124,13 @@ def _is_own(relation: Any) -> bool:
     return mine == other
 
 
-def _require_not_lost(schema: str, identifier: str) -> None:
-    folder = Path(paths.warehouse(), f"{schema}.db", identifier)
-    registers = formats.lost_table(f"{schema}.{identifier}", folder)
+def _require_not_lost(format: Format, schema: str, identifier: str) -> None:
+    registers = format.registers(f"{format.name}.{schema}.{identifier}")
     if registers:
         raise DbtRuntimeError(
-            f"{folder} has an Iceberg table that the metastore does not have, so nothing was "
-            f'written. Register it (tidemark sql "{registers}"), or delete the folder to begin '
-            "the table anew."
+            f"{books.place(f'{schema}.{identifier}')} has a table in {format.title}'s format that "
+            "the metastore does not have, so nothing was written. Register it (tidemark sql "
+            f'"{registers}"), or delete the folder to begin the table anew.'
         )
 
 
@@ -146,7 +146,7 @@ def _in_another_format(found: Any, wanted: str | None) -> str:
     )
 
 
-def _has(format: formats.Format) -> bool:
+def _has(format: Format) -> bool:
     """Whether Spark has the catalog of a format."""
     return session.get().conf.get(f"spark.sql.catalog.{format.name}", None) is not None
 
@@ -157,7 +157,7 @@ def _require_format(name: str | None) -> None:
     The project's files do not name it, or Spark was started by an earlier command or by a host.
     Each later Spark of this lake has it.
     """
-    format = formats.FORMATS.get((name or "").strip("`"))
+    format = formats.OTHERS.get((name or "").strip("`"))
     if format is None:
         return
     try:
@@ -229,9 +229,13 @@ _get_columns_for_catalog = SparkAdapter._get_columns_for_catalog
 
 
 def _columns_for_catalog(self: SparkAdapter, relation: Any) -> Any:
-    """Replaces SparkAdapter._get_columns_for_catalog, which leaves out the catalog."""
+    """Replaces SparkAdapter._get_columns_for_catalog, which leaves out the catalog.
+
+    The number of rows and bytes that Spark gives is from the table's creation, so it is left out.
+    """
     for column in _get_columns_for_catalog(self, relation):
-        yield {**column, "table_database": relation.database}
+        told = {name: value for name, value in column.items() if not name.startswith("stats:")}
+        yield {**told, "table_database": relation.database}
 
 
 _check_relation = SparkRelation.__post_init__
@@ -239,7 +243,7 @@ _check_relation = SparkRelation.__post_init__
 
 def _allow_catalog(self: SparkRelation) -> None:
     """Replaces SparkRelation.__post_init__, which refuses any `database`."""
-    if self.database not in formats.FORMATS:
+    if self.database not in formats.OTHERS:
         _check_relation(self)
 
 
@@ -249,7 +253,7 @@ _render = SparkRelation.render
 def _render_with_catalog(self: SparkRelation) -> str:
     """Replaces SparkRelation.render: a table of another catalog has a name of three parts."""
     name = str(_render(self))
-    has_catalog = self.database in formats.FORMATS and self.include_policy.schema
+    has_catalog = self.database in formats.OTHERS and self.include_policy.schema
     return f"{self.database}.{name}" if has_catalog else name
 
 

@@ -115,8 +115,7 @@ def land(
             finally:
                 wait(started)
 
-        of_run = sum(sizes), max(sizes, default=0)
-        suited = session.commits_tell(run_id) | session.suited_to(*of_run)
+        suited = session.commits_tell(run_id) | session.suited_to(sizes)
         suited |= reading.settings_for(sum(sizes))
         try:
             # Spark may still be starting.

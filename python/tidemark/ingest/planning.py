@@ -37,11 +37,11 @@ def of_landing_folder(own: Books, feeds: Sequence[Feed]) -> tuple[list[Landed], 
     return plan(own, feeds, [listed(root, feed, own) for feed in feeds])
 
 
-def new_bytes(own: Books | None) -> tuple[int, int]:
-    """About how many bytes of a local landing folder are new, and how many of them in one folder.
+def new_bytes(own: Books | None) -> list[int]:
+    """About how many bytes are new in each folder below a local landing folder.
 
-    Also in folders of no feed. Small files do not count. 0 when a folder cannot be read: if it is a
-    feed's, landing reports it.
+    Also in folders of no feed. Small files do not count. Empty when a folder cannot be read: if it
+    is a feed's, landing reports it.
     """
     known: set[tuple[str, int]] = set()
     if own:
@@ -51,12 +51,12 @@ def new_bytes(own: Books | None) -> tuple[int, int]:
     try:
         found = [(file.path.lstrip("/"), file.size) for file in root.walk("", dict)]
     except OSError:
-        return 0, 0
+        return []
     of_folders: Counter[str] = Counter()
     for path, size in found:
         if size >= _COUNTS_FROM and (path, size) not in known:
             of_folders[path.rpartition("/")[0]] += size
-    return of_folders.total(), max(of_folders.values(), default=0)
+    return list(of_folders.values())
 
 
 def plan(

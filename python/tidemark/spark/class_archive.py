@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tidemark import paths
-from tidemark.spark import formats, jars, java
+from tidemark import formats, paths
+from tidemark.spark import jars, java
 
 _SECONDS = 300
 # Log to stderr, which goes to Spark's log, why Java rejects an archive. Standard output has rows.
@@ -54,7 +54,7 @@ def make(locks: Iterable[Path]) -> None:
         return
     print(f"Archiving Spark's classes in {archive.parent} (half a minute, once)", file=sys.stderr)
     on_s3 = any(lock.name == jars.S3_LOCK for lock in locks)
-    others = [format for format in formats.FORMATS.values() if format.lock in locks]
+    others = [format for format in formats.OTHERS.values() if format.lock in locks]
     try:
         with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
             made = Path(scratch, "made.jsa")

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from tidemark import paths, s3
+from tidemark import formats, paths, s3
 from tidemark.errors import SetupError, TidemarkError
-from tidemark.spark import formats, java, spark_line
+from tidemark.spark import java, spark_line
 
 MIRROR_VARIABLE = "TIDEMARK_MAVEN_MIRROR"
 S3_LOCK = "jars-s3.lock"

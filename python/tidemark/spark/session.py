@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -32,11 +32,10 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import tidemark
-from tidemark import paths, s3, targets
+from tidemark import formats, paths, s3, targets
 from tidemark.errors import ConfigError, SetupError, printable
 from tidemark.spark import (
     class_archive,
-    formats,
     jars,
     lock,
     machine,
@@ -92,8 +91,6 @@ _OF_METASTORE = "metastore"
 # The size of the current run's new files in bytes, and of those of one table the most.
 _size_of_run = [0]
 _size_of_table = [0]
-# With this setting, each commit of a table has the run's id (`userMetadata` in `describe history`).
-_COMMITS_TELL = "spark.databricks.delta.commitInfo.userMetadata"
 _run_id = [""]
 
 # dbt's threads ask for the session at the same time.
@@ -229,13 +226,13 @@ def fresh() -> SparkSession:
     return spark
 
 
-def suited_to(size: int, of_one_table: int) -> dict[str, str]:
-    """The settings for a run with new files of this size in bytes, also for `fresh` sessions.
+def suited_to(sizes: Iterable[int]) -> dict[str, str]:
+    """The settings for a run that reads so many bytes of each table, also for `fresh` sessions.
 
-    `of_one_table` is the size of those of the table that has the most. If Java has not started yet,
-    its options also depend on the size.
+    If Java has not started yet, its options also depend on them.
     """
-    _size_of_run[0], _size_of_table[0] = size, of_one_table
+    of_tables = list(sizes)
+    _size_of_run[0], _size_of_table[0] = sum(of_tables), max(of_tables, default=0)
     return _suited()
 
 
@@ -248,7 +245,7 @@ def commits_tell(run_id: str) -> dict[str, str]:
 def of_run() -> dict[str, str]:
     """The settings with which commits have the current run's id, if there is one."""
     run_id = _run_id[0]
-    return {_COMMITS_TELL: run_id, **formats.commits_tell(run_id)} if run_id else {}
+    return formats.commits_tell(run_id) if run_id else {}
 
 
 def _suited() -> dict[str, str]:
@@ -537,27 +534,13 @@ def remove_unborn_tables(spark: SparkSession) -> None:
 
 
 def _register_lost(spark: SparkSession, schema: str, folder: Path) -> None:
-    for log in sorted(folder.glob("*/_delta_log")):
-        name = f"{schema}.{log.parent.name}"
-        try:
-            register(spark, name, str(log.parent))
-            print(f"{name} was not in the metastore, and is registered again.", file=sys.stderr)
-        except PySparkException as error:  # the others can be used
-            print(f"{name} was not registered again: {readable(error)}", file=sys.stderr)
     for name, statement in formats.lost(schema, folder):
         try:
             spark.sql(f"create schema if not exists `{schema}`")
             spark.sql(statement)
             print(f"{name} was not in the metastore, and is registered again.", file=sys.stderr)
-        except Exception as error:  # as above; Iceberg has types of its own
+        except Exception as error:  # the others can be used; Iceberg has errors of its own
             print(f"{name} was not registered again: {readable(error)}", file=sys.stderr)
-
-
-def register(spark: SparkSession, table: str, place: str) -> None:
-    """Add a Delta table that is there to the metastore, as an external table."""
-    schema, name = table.split(".")
-    spark.sql(f"create schema if not exists `{schema}`")
-    spark.sql(f"create table `{schema}`.`{name}` using delta location {literal(place)}")
 
 
 def _written_down(note: Path) -> dict[str, str]:

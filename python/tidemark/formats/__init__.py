@@ -1,0 +1,111 @@
+"""Table formats. Each has a file here, and one in macros/formats with what dbt must do for it.
+
+Delta is the default, and its catalog can only be `spark_catalog`. The tables of each other format
+are in a catalog of its name, on the same metastore. A Spark gets the jars and settings of another
+format when it starts, if the project asks for the format or the lake has tables in it.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from tidemark import paths
+from tidemark.formats.delta import Delta
+from tidemark.formats.format import Format
+from tidemark.formats.iceberg import Iceberg
+
+DELTA = Delta()
+# The formats besides Delta, by the names of their catalogs.
+OTHERS: dict[str, Format] = {format.name: format for format in (Iceberg(),)}
+
+# The other formats that the lake's tables may have, a name per line.
+_NOTE = "formats"
+_FOLDERS = ("model", "seed", "snapshot")
+
+
+def of(relation: str) -> Format:
+    """The format of a table by its name: Delta's has no catalog before the schema."""
+    return OTHERS[relation.split(".")[0]] if relation.count(".") > 1 else DELTA
+
+
+def others_mark(information: str) -> Format | None:
+    """The other format of a table by the answer of `show table extended`; None if it has none."""
+    return next((each for each in OTHERS.values() if each.mark.search(information)), None)
+
+
+def used() -> list[Format]:
+    """The other formats that Spark needs for this lake and this project."""
+    names = _noted() | _asked_for(paths.project_dir())
+    return [each for each in OTHERS.values() if each.name in names and each.lock.exists()]
+
+
+def settings() -> dict[str, str]:
+    """The Spark settings of the other formats that are used."""
+    return {
+        f"spark.sql.catalog.{each.name}{name}": value
+        for each in used()
+        for name, value in each.settings.items()
+    }
+
+
+def commits_tell(run_id: str) -> dict[str, str]:
+    """The settings with which the commits of tables have the run's id."""
+    return {
+        name: value
+        for each in (DELTA, *used())
+        for name, value in each.commits_tell(run_id).items()
+    }
+
+
+def note(formats: list[Format], lake: Path | None = None) -> None:
+    """Record that the lake may have tables in these formats."""
+    noted = _noted(lake)
+    names = noted | {each.name for each in formats}
+    if names > noted:
+        with paths.opened_in_lake(_NOTE, "w", lake=lake) as file:
+            file.write("".join(f"{name}\n" for name in sorted(names)))
+
+
+def lost(schema: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """The tables in a schema's folder that a new metastore lacks, and what registers each."""
+    for each in (DELTA, *OTHERS.values()):
+        yield from each.lost(schema, folder)
+
+
+def _noted(lake: Path | None = None) -> set[str]:
+    file = (lake or paths.lake_dir()) / _NOTE
+    return {*file.read_text().split()} if file.exists() else set()
+
+
+@cache
+def _asked_for(root: Path) -> set[str]:
+    """The other formats that the project's files name, without dbt, which needs seconds to parse.
+
+    Not those that a variable names: see `relations._require_format`.
+    """
+    pattern = re.compile(rf"file_format['\"]?\s*[:=]\s*['\"]?({'|'.join(OTHERS)})\b")
+    comment = re.compile(r"(^|\s)(#|--).*")
+    texts = ("\n".join(comment.sub("", line) for line in _lines(text)) for text in _texts(root))
+    return {found for text in texts for found in pattern.findall(text)}
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines() if "file_format" in text else []
+
+
+def _texts(root: Path) -> Iterator[str]:
+    settings = (root / "dbt_project.yml").read_text()
+    yield settings
+    told = yaml.safe_load(settings) or {}
+    for name in _FOLDERS:
+        folders = told.get(f"{name}-paths") or [f"{name}s"]
+        for folder in [folders] if isinstance(folders, str) else folders:
+            for file in (root / folder).rglob("*.*"):
+                # An editor's hidden copies may be links to nothing.
+                if file.suffix in (".yml", ".yaml", ".sql", ".py") and file.name[0] not in ".#~":
+                    with suppress(OSError):
+                        yield file.read_text(errors="replace")

@@ -1,0 +1,124 @@
+"""What Tidemark needs of a table format: `Format`, and what it says of a table."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from tidemark.ingest import books
+from tidemark.spark import spark_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Files below this size are small. So many of them in a partition are compacted, into files of up
+# to the larger size. Larger files stay as they are: otherwise each run would rewrite them.
+SMALL, LARGEST = 64 << 20, 128 << 20
+MANY = 10
+# For so long, the files of old versions stay, since a query or a run may still read them.
+SAFE = timedelta(days=7)
+
+
+@dataclass
+class Table:
+    """A table, as its metadata says. `most_small` is the most small files in one partition.
+
+    `old_files` are what a maintenance would delete: files of old versions, for Iceberg old
+    snapshots. None if only Spark can tell.
+    """
+
+    relation: str
+    files: int = 0
+    size: int = 0
+    most_small: int = 0
+    old_files: int | None = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether maintenance would do something."""
+        return self.most_small >= MANY or self.old_files != 0
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The only version that a table has left, and what an erasure leaves for a person to check."""
+
+    version: int
+    left: str = ""
+
+
+class Format(ABC):
+    """A table format. `relation` is a table's name: `schema.table`, or with a catalog before it."""
+
+    # As in `file_format`. Of another format than Delta, it is also the name of its catalog.
+    name: ClassVar[str]
+    title: ClassVar[str]
+    # What `show table extended` says of its tables in the metastore.
+    mark: ClassVar[re.Pattern[str]]
+    # The Spark settings of its catalog, without the catalog's name.
+    settings: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def lock(self) -> Path:
+        """The lock file of its jars. A Spark version that does not support the format has none."""
+        return spark_line.lock_folder() / f"jars-{self.name}.lock"
+
+    @abstractmethod
+    def commits_tell(self, run_id: str) -> dict[str, str]:
+        """The settings with which the commits of tables have the run's id."""
+
+    @abstractmethod
+    def look(self, relation: str, keep: timedelta | None) -> Table | None:
+        """The table without Spark; None if it is not built, or not where Spark puts tables.
+
+        What is older than `keep` is old; None leaves it to the table.
+        """
+
+    def look_by_spark(self, spark: "SparkSession", relation: str) -> Table | None:
+        """The table as Spark sees it, where `look` cannot see it; None without one."""
+        del spark, relation
+        return None
+
+    @abstractmethod
+    def compact(self, spark: "SparkSession", relation: str) -> None:
+        """Make larger files of `MANY` or more small ones."""
+
+    @abstractmethod
+    def delete_old(
+        self, spark: "SparkSession", relation: str, keep: timedelta | None
+    ) -> tuple[int, int | None]:
+        """Delete the files of old versions; their number and bytes, if the format tells them."""
+
+    @abstractmethod
+    def versions(self, relation: str) -> str:
+        """A query of the versions, the newest first, with columns of Delta's history.
+
+        They are version, timestamp, operation, and userMetadata: the id of the run.
+        """
+
+    @abstractmethod
+    def restore(self, relation: str, version: int | str) -> str:
+        """The statement that puts a table back to a version."""
+
+    @abstractmethod
+    def forget(self, spark: "SparkSession", relation: str) -> Forgotten | None:
+        """Delete all that the newest version does not need; None if it is another format's table.
+
+        Raises TidemarkError if other versions stay.
+        """
+
+    @abstractmethod
+    def lost(self, schema: str, folder: Path) -> Iterator[tuple[str, str]]:
+        """The tables in a schema's folder, and the statement that registers each."""
+
+    @abstractmethod
+    def registers(self, relation: str) -> str:
+        """The statement that registers a table that is in the warehouse; '' if it is not there."""
+
+
+def folder_of(relation: str) -> Path:
+    """Where the files of a table of another catalog are, on this machine's disk."""
+    return Path(books.place(relation.partition(".")[2]))

@@ -1,0 +1,163 @@
+"""Iceberg, in a catalog of its own on the same metastore. Its procedures do the work."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tidemark.errors import TidemarkError
+from tidemark.formats.format import LARGEST, MANY, SAFE, SMALL, Forgotten, Format, Table, folder_of
+from tidemark.ingest import books
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What a snapshot's summary calls the run that made it, also in the macro `_versions_of_iceberg`.
+_RUN = "tidemark-run"
+
+
+class Iceberg(Format):
+    """Apache Iceberg."""
+
+    name: ClassVar[str] = "iceberg"
+    title: ClassVar[str] = "Iceberg"
+    mark: ClassVar[re.Pattern[str]] = re.compile(r"\btable_type=ICEBERG\b", re.IGNORECASE)
+    settings: ClassVar[Mapping[str, str]] = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hive",
+        # Each session keeps tables for half a minute, and would not see what another one writes.
+        ".cache-enabled": "false",
+        # Spark lacks the jar for Hive's locks. Here one process writes, and each table by one node.
+        ".hadoop.iceberg.engine.hive.lock-enabled": "false",
+        # As Spark's own client of the metastore, which may be new.
+        ".hadoop.hive.metastore.schema.verification": "false",
+        ".hadoop.datanucleus.schema.autoCreateAll": "true",
+        # Each commit writes the metadata of all that came before it.
+        ".table-default.write.metadata.delete-after-commit.enabled": "true",
+        ".table-default.write.metadata.previous-versions-max": "20",
+    }
+
+    def commits_tell(self, run_id: str) -> dict[str, str]:
+        """See `Format`."""
+        return {f"spark.sql.{self.name}.snapshot-property.{_RUN}": run_id}
+
+    def look(self, relation: str, keep: timedelta | None) -> Table | None:
+        """See `Format`."""
+        found = _newest_metadata(folder_of(relation) / "metadata")
+        if not found:
+            return None
+        told = json.loads(found.read_text())
+        current = told.get("current-snapshot-id")
+        snapshots = told.get("snapshots", [])
+        summary: dict[str, str] = next(
+            (s["summary"] for s in snapshots if s["snapshot-id"] == current), {}
+        )
+        limit = _before(keep).timestamp() * 1000
+        # Branches and tags keep theirs.
+        kept = {current, *(ref["snapshot-id"] for ref in told.get("refs", {}).values())}
+        old = [s for s in snapshots if s["timestamp-ms"] < limit and s["snapshot-id"] not in kept]
+        files = int(summary.get("total-data-files", 0))
+        size = int(summary.get("total-files-size", 0))
+        return Table(relation, files, size, files if size < SMALL * files else 0, len(old))
+
+    def compact(self, spark: "SparkSession", relation: str) -> None:
+        """See `Format`."""
+        options = {"min-input-files": MANY, "target-file-size-bytes": LARGEST}
+        told = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
+        spark.sql(_call("rewrite_data_files", relation, f"options => map({told})")).collect()
+
+    def delete_old(
+        self, spark: "SparkSession", relation: str, keep: timedelta | None
+    ) -> tuple[int, int | None]:
+        """See `Format`."""
+        row = spark.sql(_expire(relation, _before(keep))).collect()[0].asDict()
+        return sum(count or 0 for count in row.values()), None
+
+    def versions(self, relation: str) -> str:
+        """See `Format`."""
+        name = books.quoted(relation)
+        return (
+            "select version.snapshot_id as version, made_current_at as timestamp, operation, "
+            f"summary['{_RUN}'] as userMetadata from {name}.history as version "
+            f"join {name}.snapshots as made on made.snapshot_id = version.snapshot_id "
+            "order by made_current_at desc"
+        )
+
+    def restore(self, relation: str, version: int | str) -> str:
+        """See `Format`."""
+        return _call("set_current_snapshot", relation, f"snapshot_id => {version}")
+
+    def forget(self, spark: "SparkSession", relation: str) -> Forgotten | None:
+        """See `Format`. Also files of no version."""
+        spark.sql(_expire(relation, datetime.now(UTC))).collect()
+        others = [ref.name for ref in _rows(spark, relation, "refs") if ref.name != "main"]
+        if others:
+            raise TidemarkError(
+                f"{relation}: the branches or tags {', '.join(others)} keep earlier versions. Drop "
+                "them, with the engine that created them"
+            )
+        needed = {row.file_path for row in _rows(spark, relation, "all_files")}
+        needed |= {row.path for row in _rows(spark, relation, "all_manifests")}
+        (newest,) = _rows(spark, relation, "snapshots")
+        needed.add(newest.manifest_list)
+        plain = {re.sub(r"^file:/*", "/", place) for place in needed}
+        folder = folder_of(relation)
+        for file in [*folder.rglob("*.parquet"), *folder.rglob("*.avro")]:
+            if str(file) not in plain:
+                file.unlink()
+        return Forgotten(int(newest.snapshot_id))
+
+    def lost(self, schema: str, folder: Path) -> Iterator[tuple[str, str]]:
+        """See `Format`."""
+        for metadata in sorted(folder.glob("*/metadata")):
+            found = _newest_metadata(metadata)
+            if found:
+                name = f"{self.name}.{schema}.{metadata.parent.name}"
+                yield name, _register(name, found)
+
+    def registers(self, relation: str) -> str:
+        """See `Format`. A first commit alone is what a killed build leaves."""
+        found = _newest_metadata(folder_of(relation) / "metadata")
+        if found and int(found.name.partition("-")[0]) > 0:
+            return _register(relation, found)
+        return ""
+
+
+def _before(keep: timedelta | None) -> datetime:
+    return datetime.now(UTC) - (SAFE if keep is None else keep)
+
+
+def _expire(relation: str, before: datetime) -> str:
+    at = f"timestamp'{before:%Y-%m-%d %H:%M:%S}'"
+    return _call("expire_snapshots", relation, f"older_than => {at}, retain_last => 1")
+
+
+def _rows(spark: "SparkSession", relation: str, metadata: str) -> list[Any]:
+    return spark.table(f"{books.quoted(relation)}.{metadata}").collect()
+
+
+def _call(procedure: str, relation: str, arguments: str) -> str:
+    # The session imports the formats.
+    from tidemark.spark.session import literal
+
+    catalog, name = relation.split(".", 1)
+    return f"call {catalog}.system.{procedure}(table => {literal(name)}, {arguments})"
+
+
+def _newest_metadata(folder: Path) -> Path | None:
+    """The last commit of a table.
+
+    Not the highest number: of a table that was dropped and created again, both may be there.
+    """
+    files = folder.glob("[0-9]*-*.metadata.json")
+    times = [(json.loads(file.read_text())["last-updated-ms"], file.name, file) for file in files]
+    return max(times)[2] if times else None
+
+
+def _register(relation: str, metadata: Path) -> str:
+    # The session imports the formats.
+    from tidemark.spark.session import literal
+
+    return _call("register_table", relation, f"metadata_file => {literal(str(metadata))}")
