@@ -19,7 +19,7 @@ from tidemark import feeds, formats, paths, report, retention, targets
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.formats.delta import AT_ONCE, MAINTENANCE
-from tidemark.formats.format import MANY, SAFE, Table
+from tidemark.formats.format import SAFE, Table
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 
@@ -222,7 +222,7 @@ def _suited(looks: dict[str, Table | None]) -> dict[str, str]:
 def _work(spark: "SparkSession", table: Table, wanted: Policy) -> _Done:
     began = time.monotonic()
     format = formats.of(table.relation)
-    if table.most_small >= MANY:
+    if table.has_many_small:
         format.compact(spark, table.relation)
     deleted: tuple[int, int | None] = (0, 0)
     # With --force, also the files that have just been replaced may be old enough.
@@ -263,7 +263,7 @@ def _planned(due: Iterable[Table]) -> str:
             table.relation,
             table.files,
             size_of(table.size),
-            "yes" if table.most_small >= MANY else "",
+            "yes" if table.has_many_small else "",
             table.old_files,
         )
         for table in due

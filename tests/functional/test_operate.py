@@ -13,8 +13,9 @@ import yaml
 from deltalake import DeltaTable
 
 from tests.project import Project
-from tidemark import cli, maintain, paths
+from tidemark import cli, paths
 from tidemark.dbt_plugin import project as dbt_project
+from tidemark.formats import format
 from tidemark.ingest import books
 from tidemark.spark import session
 
@@ -211,7 +212,7 @@ def test_maintain_compacts_and_vacuums_what_needs_it(
     for arguments, message in refused.items():
         assert tidemark(ops, *arguments) == 1
         assert message in capfd.readouterr().err
-    monkeypatch.setattr(maintain, "_MANY", 2)
+    monkeypatch.setattr(format, "MANY", 2)
     assert tidemark(ops, "maintain", "--dry-run", "ops.t", "cur_ops__t") == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[0].split() == ["table", "files", "size", "compact", "old", "files"]
@@ -247,7 +248,7 @@ def test_maintain_compacts_and_vacuums_what_needs_it(
         assert tidemark(ops, "maintain", *names, *now) == 0
         assert "Nothing to do for 4 tables." in capfd.readouterr().out
         # Without the lease, it must not write: a run that is under way would fail.
-        patched.setattr(maintain, "_MANY", 10**6)
+        patched.setattr(format, "MANY", 10**6)
         ledger = delta(books.LEDGER).version()
         assert tidemark(ops, "maintain") == 0
         assert "Nothing to do for " in capfd.readouterr().out

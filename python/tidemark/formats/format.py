@@ -37,9 +37,14 @@ class Table:
     old_files: int | None = 0
 
     @property
+    def has_many_small(self) -> bool:
+        """Whether it has something to compact."""
+        return self.most_small >= MANY
+
+    @property
     def is_due(self) -> bool:
         """Whether maintenance would do something."""
-        return self.most_small >= MANY or self.old_files != 0
+        return self.has_many_small or self.old_files != 0
 
 
 @dataclass(frozen=True)
