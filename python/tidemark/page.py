@@ -16,14 +16,11 @@ from typing import Any
 from urllib.parse import quote
 
 import jinja2
-import pyarrow as pa
-import pyarrow.compute as pc
 from markupsafe import Markup
 
-from tidemark import maintain, paths, report, status
+from tidemark import formats, maintain, paths, report, status
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, printable
-from tidemark.formats.delta import files_of
 from tidemark.ingest import books
 from tidemark.status import Status
 
@@ -37,7 +34,7 @@ _LOGS = "change logs"
 
 @dataclass(frozen=True)
 class Size:
-    """A Delta table: its rows and files, and its number of rows at the end of each day.
+    """A table: its rows and files, and its number of rows at the end of each day.
 
     `is_kept` is false for tables that each build replaces, such as marts.
     """
@@ -97,7 +94,7 @@ def render(found: Status, docs: str = "") -> str:
         "span": status.span,
     }
     now = datetime.now(UTC)
-    sizes, runs, reasons = _sizes(found, now.date()), _runs(found), _reasons(found)
+    sizes, runs, reasons = sizes_of(found.parsed, now.date()), _runs(found), _reasons(found)
     nodes = sorted(found.results.items(), key=lambda each: -each[1].seconds)
     tests = [each for each in nodes if each[0] in set(found.parsed.tests)]
     built = [each for each in nodes if each[0] in found.parsed.nodes]
@@ -160,13 +157,12 @@ def _reasons(found: Status) -> list[tuple[str, str, int]]:
     return sorted(ours, key=lambda row: (-row[2], row[0], row[1]))[:_REASONS]
 
 
-def _sizes(found: Status, today: date) -> list[Size]:
+def sizes_of(parsed: project.Project, today: date) -> list[Size]:
     """The change logs and the tables of the models, the largest first."""
-    parsed = found.parsed
     relations = {
-        node.relation: (name, node.relation.partition(".")[0])
+        node.table: (name, node.table.split(".")[-2])
         for name, node in parsed.nodes.items()
-        if node.relation
+        if node.table
     }
     sources = {node.feed: name for name, node in parsed.nodes.items() if node.feed}
     relations |= {feed.log.replace("`", ""): (sources[feed.name], _LOGS) for feed in parsed.feeds}
@@ -177,53 +173,23 @@ def _sizes(found: Status, today: date) -> list[Size]:
 
 def _size(relation: str, today: date, node: str, layer: str) -> Size | None:
     """None if the table is not built, or cannot be read here."""
-    try:
-        delta = books.opened(relation)
-        if delta is None:
-            return None
-        table = files_of(relation, delta)
-        deleted = pa.RecordBatchReader.from_stream(delta.deletion_vectors())
-        rows = delta.count() - sum(_false(batch.column("selection_vector")) for batch in deleted)
-        is_kept = layer == _LOGS or books.DERIVED in delta.metadata().configuration
-        sizes = (rows, table.files, table.size, table.most_small)
-        by_day = _by_day(delta.history(), rows, today)
-        return Size(relation, node, layer, *sizes, by_day, is_kept)
-    except Exception:  # delta-rs cannot read all that Spark writes
+    content = formats.of(relation).content(relation)
+    if content is None:
         return None
+    table, grown = content.table, content.rows
+    is_kept = layer == _LOGS or books.DERIVED in content.properties
+    sizes = (grown[0][1] if grown else 0, table.files, table.size, table.most_small)
+    return Size(relation, node, layer, *sizes, _by_day(grown, today), is_kept)
 
 
-def _false(vectors: Any) -> int:
-    return len(vectors.flatten()) - int(pc.sum(vectors.flatten()).as_py() or 0)
-
-
-def _by_day(commits: Iterable[Mapping[str, Any]], rows: int, today: date) -> list[int]:
-    """The number of rows at the end of each of the last days, today last.
-
-    It goes back from the present number by the commits of Delta's history, the newest first.
-    """
+def _by_day(grown: Iterable[tuple[datetime, int]], today: date) -> list[int]:
+    """The number of rows at the end of each of the last days, today last."""
     ends = [today - timedelta(days=days) for days in range(_DAYS)]
     found: list[int] = []
-    for commit in commits:
-        metrics = commit.get("operationMetrics") or {}
-        # delta-rs and Spark give numbers, and other things, as numbers and as texts.
-        number = {name: int(each) for name, each in metrics.items() if str(each).isdigit()}
-        added = number.get("numOutputRows", number.get("num_added_rows", 0))
-        operation = commit["operation"]
-        is_append = (commit.get("operationParameters") or {}).get("mode") == "Append"
-        replaces = "REPLACE" in operation or (operation == "WRITE" and not is_append)
-        rows = added if replaces else rows
-        day = datetime.fromtimestamp(commit["timestamp"] / 1000, UTC).date()
-        while len(found) < len(ends) and ends[len(found)] >= day:
+    for at, rows in grown:
+        while len(found) < len(ends) and ends[len(found)] >= at.date():
             found.append(rows)
-        if operation == "MERGE":
-            rows -= number.get("numTargetRowsInserted", 0) - number.get("numTargetRowsDeleted", 0)
-        elif operation == "DELETE":
-            rows += number.get("numDeletedRows", 0)
-        elif operation == "WRITE" and is_append:
-            rows -= added
-        if commit.get("version") == 0:
-            rows = 0
-    return [*reversed(found + [rows] * (len(ends) - len(found)))]
+    return [*reversed(found + [0] * (len(ends) - len(found)))]
 
 
 def _changes(runs: Sequence[Mapping[str, Any]]) -> Markup:

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.functional import test_erase as erasures
 from tests.functional import test_scenarios as scenarios
 from tests.project import Project
 from tests.scenario import Scenario
-from tidemark import cli, formats
+from tidemark import cli, formats, page
 from tidemark.dbt_plugin import project as dbt_project
 from tidemark.dbt_plugin import relations
 from tidemark.errors import TidemarkError
@@ -388,6 +389,16 @@ def test_maintain_compacts_and_expires(club: Project, capfd: pytest.CaptureFixtu
     assert "Nothing to do for 1 table." in capfd.readouterr().out
     club.spark.sql(f"delete from {table} where id >= 90")
     assert people(club) == expected
+
+
+def test_the_report_has_the_table(club: Project) -> None:
+    table = "iceberg.current.cur_club__people"
+    (count,) = club.rows(table, ["count(*)"])[0]
+    with club.here():
+        sizes = page.sizes_of(dbt_project.current(), datetime.now(UTC).date())
+    (found,) = [each for each in sizes if each.relation == table]
+    assert (found.rows, found.by_day[-1], found.layer) == (count, count, "current")
+    assert found.files > 0 and found.size > 0 and found.is_kept
 
 
 def test_a_table_that_the_metastore_lost_is_registered(

@@ -9,6 +9,7 @@ import pytest
 from tests.python.test_feeds import declared
 from tidemark import page, status
 from tidemark.dbt_plugin.project import Project, Result
+from tidemark.formats import delta
 
 HOUR = timedelta(hours=1)
 TODAY = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
@@ -120,4 +121,4 @@ def test_a_table_grew_as_its_history_says(
     commits: list[dict[str, Any]], rows: int, last_days: list[int]
 ) -> None:
     first = {**commit(29, "CREATE TABLE AS SELECT", numOutputRows=1), "version": 0}
-    assert page._by_day([*commits, first], rows, TODAY.date())[-3:] == last_days
+    assert page._by_day(delta.rows_after([*commits, first], rows), TODAY.date())[-3:] == last_days

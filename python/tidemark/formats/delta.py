@@ -1,9 +1,9 @@
 """Delta, the default format: OPTIMIZE, VACUUM and RESTORE do the work."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from tidemark import s3
-from tidemark.formats.format import LARGEST, SMALL, Forgotten, Format, Table
+from tidemark.formats.format import LARGEST, SMALL, Content, Forgotten, Format, Table
 from tidemark.ingest import books
 
 if TYPE_CHECKING:
@@ -60,6 +60,19 @@ class Delta(Format):
         except Exception:  # delta-rs cannot read all that Spark writes
             return Table(relation, old_files=None)
         return replace(table, old_files=sum(_is_data(relation, path) for path in old))
+
+    def content(self, relation: str) -> Content | None:
+        """See `Format`."""
+        try:
+            delta = books.opened(relation)
+            if delta is None:
+                return None
+            deleted = pa.RecordBatchReader.from_stream(delta.deletion_vectors())
+            rows = delta.count() - sum(_false(each.column("selection_vector")) for each in deleted)
+            grown = list(rows_after(delta.history(), rows))
+            return Content(files_of(relation, delta), grown, delta.metadata().configuration)
+        except Exception:  # delta-rs cannot read all that Spark writes
+            return None
 
     def look_by_spark(self, spark: "SparkSession", relation: str) -> Table | None:
         """See `Format`."""
@@ -153,6 +166,37 @@ def files_of(relation: str, delta: Any) -> Table:
     counts = small.group_by(partitions).aggregate([([], "count_all")])["count_all"]
     size = pc.sum(found["size_bytes"]).as_py() or 0
     return Table(relation, found.num_rows, size, pc.max(counts).as_py() or 0)
+
+
+def rows_after(commits: Iterable[Mapping[str, Any]], rows: int) -> Iterator[tuple[datetime, int]]:
+    """The time of each commit of Delta's history and the number of rows after it.
+
+    It goes back from the present number of rows, by the commits' metrics. At the end it says how
+    many rows there were before the oldest commit.
+    """
+    for commit in commits:
+        metrics = commit.get("operationMetrics") or {}
+        # delta-rs and Spark give numbers, and other things, as numbers and as texts.
+        number = {name: int(each) for name, each in metrics.items() if str(each).isdigit()}
+        added = number.get("numOutputRows", number.get("num_added_rows", 0))
+        operation = commit["operation"]
+        is_append = (commit.get("operationParameters") or {}).get("mode") == "Append"
+        replaces = "REPLACE" in operation or (operation == "WRITE" and not is_append)
+        rows = added if replaces else rows
+        yield datetime.fromtimestamp(commit["timestamp"] / 1000, UTC), rows
+        if operation == "MERGE":
+            rows -= number.get("numTargetRowsInserted", 0) - number.get("numTargetRowsDeleted", 0)
+        elif operation == "DELETE":
+            rows += number.get("numDeletedRows", 0)
+        elif operation == "WRITE" and is_append:
+            rows -= added
+        if commit.get("version") == 0:
+            rows = 0
+    yield datetime.min.replace(tzinfo=UTC), rows
+
+
+def _false(vectors: Any) -> int:
+    return len(vectors.flatten()) - int(pc.sum(vectors.flatten()).as_py() or 0)
 
 
 def _hours(keep: timedelta | None) -> int | None:

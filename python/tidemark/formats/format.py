@@ -2,9 +2,9 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -48,6 +48,15 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Content:
+    """A table's files, and the rows after each commit, with its time, the newest first."""
+
+    table: Table
+    rows: Sequence[tuple[datetime, int]]
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Forgotten:
     """The only version that a table has left, and what an erasure leaves for a person to check."""
 
@@ -81,6 +90,10 @@ class Format(ABC):
 
         What is older than `keep` is old; None leaves it to the table.
         """
+
+    @abstractmethod
+    def content(self, relation: str) -> Content | None:
+        """What is in the table, without Spark; None if it is not built, or cannot be read here."""
 
     def look_by_spark(self, spark: "SparkSession", relation: str) -> Table | None:
         """The table as Spark sees it, where `look` cannot see it; None without one."""

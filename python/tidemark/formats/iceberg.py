@@ -3,12 +3,23 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidemark.errors import TidemarkError
-from tidemark.formats.format import LARGEST, MANY, SAFE, SMALL, Forgotten, Format, Table, folder_of
+from tidemark.formats.format import (
+    LARGEST,
+    MANY,
+    SAFE,
+    SMALL,
+    Content,
+    Forgotten,
+    Format,
+    Table,
+    folder_of,
+)
 from tidemark.ingest import books
 
 if TYPE_CHECKING:
@@ -45,22 +56,38 @@ class Iceberg(Format):
 
     def look(self, relation: str, keep: timedelta | None) -> Table | None:
         """See `Format`."""
-        found = _newest_metadata(folder_of(relation) / "metadata")
-        if not found:
+        told = _metadata(relation)
+        if told is None:
             return None
-        told = json.loads(found.read_text())
-        current = told.get("current-snapshot-id")
-        snapshots = told.get("snapshots", [])
-        summary: dict[str, str] = next(
-            (s["summary"] for s in snapshots if s["snapshot-id"] == current), {}
-        )
         limit = _before(keep).timestamp() * 1000
         # Branches and tags keep theirs.
-        kept = {current, *(ref["snapshot-id"] for ref in told.get("refs", {}).values())}
-        old = [s for s in snapshots if s["timestamp-ms"] < limit and s["snapshot-id"] not in kept]
-        files = int(summary.get("total-data-files", 0))
-        size = int(summary.get("total-files-size", 0))
-        return Table(relation, files, size, files if size < SMALL * files else 0, len(old))
+        kept = {ref["snapshot-id"] for ref in told.get("refs", {}).values()}
+        kept.add(told.get("current-snapshot-id"))
+        old = [
+            each
+            for each in told.get("snapshots", [])
+            if each["timestamp-ms"] < limit and each["snapshot-id"] not in kept
+        ]
+        return replace(_files(relation, told), old_files=len(old))
+
+    def content(self, relation: str) -> Content | None:
+        """See `Format`."""
+        told = _metadata(relation)
+        if told is None:
+            return None
+        of_snapshot = {
+            each["snapshot-id"]: int(each["summary"].get("total-records", 0))
+            for each in told.get("snapshots", [])
+        }
+        # When each snapshot became the current one. Those that are gone had as many as the oldest.
+        rows = [
+            (datetime.fromtimestamp(each["timestamp-ms"] / 1000, UTC), of_snapshot[snapshot])
+            for each in reversed(told.get("snapshot-log", []))
+            if (snapshot := each["snapshot-id"]) in of_snapshot
+        ]
+        if rows and len(told["snapshot-log"]) < told["last-sequence-number"]:
+            rows.append((datetime.min.replace(tzinfo=UTC), rows[-1][1]))
+        return Content(_files(relation, told), rows, told.get("properties", {}))
 
     def compact(self, spark: "SparkSession", relation: str) -> None:
         """See `Format`."""
@@ -123,6 +150,22 @@ class Iceberg(Format):
         if found and int(found.name.partition("-")[0]) > 0:
             return _register(relation, found)
         return ""
+
+
+def _metadata(relation: str) -> dict[str, Any] | None:
+    found = _newest_metadata(folder_of(relation) / "metadata")
+    return json.loads(found.read_text()) if found else None
+
+
+def _files(relation: str, told: Mapping[str, Any]) -> Table:
+    current = told.get("current-snapshot-id")
+    summary: dict[str, str] = next(
+        (each["summary"] for each in told.get("snapshots", []) if each["snapshot-id"] == current),
+        {},
+    )
+    files = int(summary.get("total-data-files", 0))
+    size = int(summary.get("total-files-size", 0))
+    return Table(relation, files, size, files if size < SMALL * files else 0)
 
 
 def _before(keep: timedelta | None) -> datetime:
