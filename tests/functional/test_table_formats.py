@@ -5,6 +5,9 @@ tables. Scenarios and random cases run on Iceberg as they do on Delta.
 """
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -35,6 +38,8 @@ pytestmark = [
     pytest.mark.skipif(spark_line.name() == "3.5", reason="Spark 3.5 has Delta only"),
 ]
 
+# What PyIceberg needs besides our packages.
+LOCK = Path(__file__).parents[1] / "pyiceberg.lock"
 COLUMNS = {"id": "int", "name": "string", "amount": "decimal(9, 2)", "small": "smallint"}
 FILES = {
     1: {"LOAD00000001.csv": "1,one,1.00,1\n2,two,2.00,2\n3,three,3.00,3\n"},
@@ -399,6 +404,40 @@ def test_the_report_has_the_table(club: Project) -> None:
     (found,) = [each for each in sizes if each.relation == table]
     assert (found.rows, found.by_day[-1], found.layer) == (count, count, "current")
     assert found.files > 0 and found.size > 0 and found.is_kept
+
+
+READ = """
+import json, sys
+from pyiceberg.table import StaticTable
+
+rows = StaticTable.from_metadata(sys.argv[1]).scan().to_arrow().to_pylist()
+print(json.dumps([[str(row[name]) for name in sys.argv[2:]] for row in rows]))
+"""
+
+
+@pytest.mark.parametrize("layer", ["current.cur", "history.hist"])
+def test_pyiceberg_reads_the_same_rows(
+    club: Project, tmp_path_factory: pytest.TempPathFactory, layer: str
+) -> None:
+    packages = tmp_path_factory.getbasetemp() / "pyiceberg"
+    if not packages.exists():
+        options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes")
+        where = ("--target", str(packages), "--requirement", str(LOCK))
+        subprocess.run([sys.executable, "-m", "pip", "install", *options, *where], check=True)
+    table = f"{layer}_club__people"
+    metadata = (Path(books.place(table)) / "metadata").glob("*.metadata.json")
+    newest = max(metadata, key=lambda file: json.loads(file.read_text())["last-updated-ms"])
+    columns = [each.name for each in club.spark.table(f"iceberg.{table}").schema][:3]
+    told = subprocess.run(
+        [sys.executable, "-c", READ, str(newest), *columns],
+        env={**os.environ, "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    expected = club.rows(f"iceberg.{table}", columns)
+    assert expected
+    assert sorted(json.loads(told)) == sorted([str(value) for value in row] for row in expected)
 
 
 def test_a_table_that_the_metastore_lost_is_registered(
