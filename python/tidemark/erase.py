@@ -28,7 +28,7 @@ from tidemark.feeds import Column, Feed, Reference
 from tidemark.formats import delta
 from tidemark.ingest import books, erased, ledger, planning, tombstones
 from tidemark.ingest.files import LandedFile
-from tidemark.spark import lease, session
+from tidemark.spark import lease, session, warm
 
 # What tells the rows of a change log apart, and the dead letters.
 _ROW = ("_load_id", "_file", "_position", "_op")
@@ -246,6 +246,10 @@ class _Erasure:
         relations |= {self.parsed.nodes[name].table for name in below} - {""}
         _side_by_side(self._purge, sorted(relations))
         self.done.remains += filter(None, _side_by_side(self._rows_left, below))
+        if folder := warm.delete_temporary_files():
+            self.done.left.append(
+                f"temporary files of Spark in {folder}: tidemark down deletes them"
+            )
         if not self.done.remains:
             self.own.append(books.ERASED, [{"erasure": self.name, "kind": tombstones.FINISHED}])
         self._certify()

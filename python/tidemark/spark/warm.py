@@ -137,6 +137,22 @@ def down() -> None:
     print("Stopped.")
 
 
+def delete_temporary_files() -> str:
+    """Delete the shuffle files of the warm Spark's finished queries; its folder if others stay.
+
+    Spark keeps them until Java collects what used them. For the holder of the warm Spark: nobody
+    else's query reads them.
+    """
+    folder = processes.folder() / "scratch"
+    if running() is None:
+        return ""
+    there = [file for file in folder.glob("blockmgr-*/*/*") if file.is_file()]
+    finished = [file for file in there if file.name.startswith(("shuffle_", "temp_"))]
+    for file in finished:
+        file.unlink(missing_ok=True)
+    return str(folder) if len(finished) < len(there) else ""
+
+
 def _told(server: Server) -> str:
     return (
         f"Commands and dbt on this lake now use it: process {server.processes['spark']}, log in "
