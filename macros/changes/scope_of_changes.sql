@@ -85,14 +85,10 @@
 
     {%- set keys = tidemark._new_keys(table) -%}
     {%- do run_query('uncache table if exists ' ~ keys) -%}
-    {#- As a text, not as a plan: the columns of the table may still change. -#}
-    {%- set as_plan = 'spark.sql.legacy.storeAnalyzedPlanForView' -%}
-    {%- do run_query('set ' ~ as_plan ~ ' = false') -%}
     {%- do run_query(
         'create or replace temporary view ' ~ keys ~ ' as '
         ~ tidemark._judged_keys(changes, feed, table, scope, is_current, can_go_on)
     ) -%}
-    {%- do run_query('reset ' ~ as_plan) -%}
     {%- do run_query('cache lazy table ' ~ keys) -%}
     {%- set found = run_query(
         'select count_if(is_late) as late_keys, count_if(is_settled) as settled_keys from ' ~ keys

@@ -65,11 +65,6 @@
     {%- if new_keys -%}
         {%- do run_query('cache lazy table ' ~ new_keys) -%}
     {%- endif -%}
-    {#- Spark may keep the plan of the new rows, which is of the table as it was (spark-defaults.conf). -#}
-    {%- if model.language == 'sql' -%}
-        {%- set rows = this.incorporate(path={'identifier': this.identifier ~ '__dbt_tmp'}).include(database=false, schema=false) -%}
-        {%- do run_query(create_table_as(true, rows, model.compiled_code)) -%}
-    {%- endif -%}
 {%- endmacro -%}
 
 

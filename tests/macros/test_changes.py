@@ -146,7 +146,7 @@ def test_late_keys_are_a_view_that_is_kept_during_the_build() -> None:
     assert (found["late_keys"], found["settled_keys"]) == (True, False)
     assert found["new_keys"] == "the_table__new_keys"
     words = [sql.split(" ")[0] for sql in asked[2:]]
-    assert words == ["uncache", "set", "create", "reset", "cache", "select"]
+    assert words == ["uncache", "create", "cache", "select"]
 
 
 def test_what_cannot_go_on_derives_all_new_keys() -> None:
