@@ -86,6 +86,7 @@ def _acquire(spark: SparkSession, holder: str) -> None:
                 TABLE,
                 "holder string, until timestamp",
                 "tblproperties (delta.logRetentionDuration = 'interval 7 days')",
+                adopts=True,
             )
     wait_seconds = lock.wait_seconds()
     deadline = time.monotonic() + wait_seconds

@@ -459,16 +459,23 @@ def require_reachable(spark: SparkSession, what: str, place: str) -> None:
             raise SetupError(f"The {what} {place} cannot be reached: {why}.") from error
 
 
-def create_table(spark: SparkSession, name: str, columns: str, clauses: str) -> None:
+def create_table(
+    spark: SparkSession, name: str, columns: str, clauses: str, *, adopts: bool = False
+) -> None:
     """Create an empty Delta table, even if a killed process left a folder without data there.
 
-    This handles folders that `remove_unborn_tables` does not move. Refuses a folder with data.
+    This handles folders that `remove_unborn_tables` does not move. Refuses a folder with data, or
+    if it `adopts`, registers the table that is there: the metastore has lost it.
     """
     try:
         spark.sql(f"create table {name} ({columns}) using delta {clauses}")
     except PySparkException as error:
         place = re.search(r"associated location \('(.+?)'\) is not empty", str(error))
-        if not place or _has_data(spark, place[1]):
+        has_data = place and _has_data(spark, place[1])
+        if place and has_data and adopts:
+            spark.sql(f"create table {name} using delta location {literal(place[1])}")
+            return
+        if not place or has_data:
             raise
         # Delta replaces a table that is not in the catalog only with the result of a query.
         text = f"create or replace table {name} using delta {clauses}"
