@@ -106,7 +106,7 @@ FLATTENED = {
     "transforms": "flat",
     "transforms.flat.type": "io.debezium.transforms.ExtractNewRecordState",
     "transforms.flat.delete.tombstone.handling.mode": "rewrite",
-    "transforms.flat.add.fields": "op,source.ts_us,source.lsn,source.snapshot",
+    "transforms.flat.add.fields": "op,source.ts_us,source.lsn,source.sequence,source.snapshot",
 }
 MARIADB_FLATTENED = {
     **FLATTENED,

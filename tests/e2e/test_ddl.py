@@ -31,6 +31,8 @@ create table ticketing.widens (id integer primary key, n integer, amount numeric
 create table ticketing.rekeys (id integer primary key, code text not null);
 create table ticketing.rekeys_whole (id integer primary key, code text not null);
 create table ticketing.gaps (id integer primary key, a text);
+create table ticketing.fills (id integer primary key, a text);
+create table ticketing.signals (id text primary key, type text not null, data text);
 alter table ticketing.rekeys_whole replica identity full;
 insert into ticketing.adds select n, 'old' from generate_series(1, 4) as n;
 insert into ticketing.drops select n, 'old', 'b' from generate_series(1, 4) as n;
@@ -39,6 +41,7 @@ insert into ticketing.widens select n, n, n from generate_series(1, 4) as n;
 insert into ticketing.rekeys select n, 'c' || n from generate_series(1, 4) as n;
 insert into ticketing.rekeys_whole select n, 'c' || n from generate_series(1, 4) as n;
 insert into ticketing.gaps select n, 'old' from generate_series(1, 4) as n;
+insert into ticketing.fills select n, 'old' from generate_series(1, 4) as n;
 """
 # For each table.
 CHANGES = """
@@ -47,6 +50,7 @@ delete from ticketing.{0} where id = 4;
 """
 DDL = """
 alter table ticketing.adds add column b integer default 7;
+alter table ticketing.fills add column b integer default 7;
 alter table ticketing.drops drop column b;
 alter table ticketing.renames rename column a to b;
 alter table ticketing.widens
@@ -54,6 +58,7 @@ alter table ticketing.widens
 alter table ticketing.rekeys drop constraint rekeys_pkey, add primary key (code);
 alter table ticketing.rekeys_whole drop constraint rekeys_whole_pkey, add primary key (code);
 update ticketing.adds set a = 'new' where id = 1;
+update ticketing.fills set a = 'new' where id = 1;
 update ticketing.drops set a = 'new' where id = 1;
 update ticketing.renames set b = 'new' where id = 1;
 update ticketing.widens set n = 3000000000, amount = 1.2345 where id = 1;
@@ -67,8 +72,14 @@ update ticketing.rekeys_whole set id = 10 where id = 1;
 insert into ticketing.rekeys values (10, 'c5');
 insert into ticketing.rekeys_whole values (10, 'c5');
 """
-TABLES = ("adds", "drops", "renames", "widens", "rekeys", "rekeys_whole", "gaps")
-OF_DMS = TABLES[:-1]
+# Debezium takes an incremental snapshot of these tables.
+SIGNAL = """
+insert into ticketing.signals values (
+    'fill', 'execute-snapshot', '{"data-collections": ["ticketing.fills"], "type": "incremental"}'
+)
+"""
+OF_DMS = ("adds", "drops", "renames", "widens", "rekeys", "rekeys_whole")
+TABLES = (*OF_DMS, "gaps", "fills")
 SOURCES = ("ticketing", "ddl")
 REKEYED = [f"{source}.{table}" for source in SOURCES for table in ("rekeys", "rekeys_whole")]
 
@@ -89,6 +100,7 @@ class Ddl:
     # Table, column, value and reason of each refused row.
     refused: Rows = field(default_factory=list)
     still_refused: Rows = field(default_factory=list)
+    filled: Rows = field(default_factory=list)
     # Of models whose rebuild was refused.
     messages: list[str] = field(default_factory=list)
     # By the name of a log: the changes that lack the new key, as operation and old key.
@@ -156,7 +168,11 @@ def ddl(
     with postgres.running() as source:
         source.sql(BEFORE)
         state = folder / "state"
-        settings = debezium.settings("shop", source, state, **debezium.EXACT, keys="")
+        more = {
+            "signal.data.collection": "ticketing.signals",
+            "provide.transaction.metadata": "true",
+        }
+        settings = debezium.settings("shop", source, state, **debezium.EXACT, **more, keys="")
         engine = debezium.Engine(folder / "outbox", state, [settings])
         capture = dms.Capture(dms.Task("dms", OF_DMS, schema="ddl"), source, folder / "dms")
         replica = Replica({"shop": ("ticketing", TABLES)})
@@ -186,7 +202,7 @@ def _run(ddl: Ddl) -> None:
     stage.tidemark("add", *SOURCES)
     stage.tidemark("run")
     source.sql(DDL)
-    for table in TABLES[:-1]:
+    for table in (*OF_DMS, "fills"):
         # By the column that is a key before and after.
         column = "code = 'c2'" if table.startswith("rekeys") else "id = 2"
         source.sql(f"delete from ticketing.{table} where {column}")
@@ -196,6 +212,13 @@ def _run(ddl: Ddl) -> None:
 
     # What a person does.
     source.sql("update ticketing.adds set b = b; update ticketing.renames set b = b")
+    source.sql(SIGNAL)
+    windows = "select count(*) from ticketing.signals where type = 'snapshot-window-close'"
+    engine.wait(lambda: source.sql(windows) != "0", "the incremental snapshot")
+    ddl.land(3)
+    stage.tidemark("run")
+    # Before the next snapshot, which fills it, too.
+    ddl.filled = ddl.shown()["ticketing.fills"]
     _declare(project, "adds", {"b": "int"})
     _declare(project, "widens", {"n": "bigint", "amount": "decimal(14,4)"})
     for name in ("rekeys", "rekeys_whole"):
@@ -216,7 +239,7 @@ def _run(ddl: Ddl) -> None:
     since = now()
     _declare(project, "gaps", {}, epochs=[since])
     engine.start()
-    ddl.land(3)
+    ddl.land(4)
     for name in REKEYED:
         source_name, table = name.split(".")
         models = [f"{layer}_{source_name}__{table}" for layer in ("cur", "hist")]
@@ -294,6 +317,11 @@ def test_a_new_column_is_there_and_is_filled_by_updates(ddl: Ddl, source: str) -
     expected = [("1", "new", "7"), ("3", "old", None), ("5", "new", "1")]
     assert ddl.after[f"{source}.adds"] == expected
     assert ddl.end[f"{source}.adds"] == ddl.source["adds"]
+
+
+def test_an_incremental_snapshot_fills_a_new_column(ddl: Ddl) -> None:
+    assert ddl.after["ticketing.fills"] == [("1", "new", "7"), ("3", "old", None)]
+    assert ddl.filled == ddl.source["fills"] == [("1", "new", "7"), ("3", "old", "7")]
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -275,6 +275,9 @@ def test_forms_of_the_unavailable_value(value: Any) -> None:
             {"file": "mysql-bin.1000000", "pos": 4, "row": 0},
         ),
         ({"file": "b.000001", "pos": 4, "row": 1}, {"file": "b.000001", "pos": 4, "row": 2}),
+        # A row of an incremental snapshot of PostgreSQL.
+        ({"lsn": 99}, {"lsn": None, "sequence": '["90","100"]'}),
+        ({"lsn": None, "sequence": '[null,"100"]'}, {"lsn": 101, "sequence": '["102","102"]'}),
         ({"commit_scn": "99", "scn": "5"}, {"commit_scn": "100", "scn": "4"}),
         (
             {"commit_lsn": "00000027:00000758:0003", "change_lsn": "a", "event_serial_no": 2},

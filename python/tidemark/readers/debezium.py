@@ -7,6 +7,7 @@ ExtractNewRecordState, and from Kafka Connect's JSON, Avro and Parquet converter
 import base64
 import binascii
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -288,8 +289,10 @@ def _meanings(schema: Any) -> dict[str, Meaning | None]:
 def position_of(source: Mapping[str, Any]) -> str | None:
     """A change's position in the source's log, as sortable text. None if it is not known.
 
-    PostgreSQL: lsn. MySQL and MariaDB: number of the file, position, row. SQL Server: commit and
-    change LSN, event number. Oracle: commit SCN, SCN, rs_id, ssn.
+    PostgreSQL: lsn, or the second one in sequence, which the rows of an incremental snapshot have
+    alone: it is the end of the window in which they were read. MySQL and MariaDB: number of the
+    file, position, row. SQL Server: commit and change LSN, event number. Oracle: commit SCN, SCN,
+    rs_id, ssn.
     """
     try:
         if source.get("commit_lsn") or source.get("change_lsn"):
@@ -297,6 +300,8 @@ def position_of(source: Mapping[str, Any]) -> str | None:
             return f"{source.get('commit_lsn')}|{source.get('change_lsn')}|{serial:010d}"
         if source.get("lsn") is not None:
             return f"{int(source['lsn']):020d}"
+        if source.get("sequence"):
+            return f"{int(json.loads(source['sequence'])[-1]):020d}"
         if source.get("file") and source.get("pos") is not None:
             suffix = int(str(source["file"]).rpartition(".")[2])
             return f"{suffix:010d}|{int(source['pos']):020d}|{int(source.get('row') or 0):010d}"
@@ -304,7 +309,7 @@ def position_of(source: Mapping[str, Any]) -> str | None:
             commit, scn = (int(source.get(name) or 0) for name in ("commit_scn", "scn"))
             rest = f"{source.get('rs_id') or '':<40}|{int(source.get('ssn') or 0):010d}"
             return f"{commit:020d}|{scn:020d}|{rest}"
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, LookupError):
         return None
     return None
 
