@@ -41,7 +41,6 @@ class Delta(Format):
 
     name: ClassVar[str] = "delta"
     title: ClassVar[str] = "Delta"
-    mark: ClassVar[re.Pattern[str]] = re.compile(r"\bProvider: delta\b", re.IGNORECASE)
 
     def commits_tell(self, run_id: str) -> dict[str, str]:
         """See `Format`."""

@@ -70,9 +70,9 @@ class Format(ABC):
     # As in `file_format`. Of another format than Delta, it is also the name of its catalog.
     name: ClassVar[str]
     title: ClassVar[str]
-    # What `show table extended` says of its tables in the metastore.
+    # Of another format than Delta: what `show table extended` says of its tables in the metastore.
     mark: ClassVar[re.Pattern[str]]
-    # The Spark settings of its catalog, without the catalog's name.
+    # And the Spark settings of its catalog, without the catalog's name.
     settings: ClassVar[Mapping[str, str]] = {}
 
     @property
