@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from tidemark import feeds, targets
+from tidemark import feeds, paths, targets
 from tidemark.errors import ConfigError, TidemarkError, printable
 
 if TYPE_CHECKING:
@@ -58,6 +58,14 @@ def perform(arguments: Sequence[str] | None = None) -> None:
             raise
         raise TidemarkError(
             f"This needs the package {error.name}: pip install 'tidemark[{extra}]'"
+        ) from error
+    except OSError as error:
+        # Also of delta-rs, whose errors have no number.
+        if "No space left" not in str(error):
+            raise
+        raise TidemarkError(
+            f"No space is left on a disk. The lake is in {paths.lake_dir()}. Free some space, and "
+            "run the command again: it goes on where this one stopped."
         ) from error
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):

@@ -28,3 +28,14 @@ def test_a_statement_may_begin_with_a_comment(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(query, "print_rows", lambda sql, *_, **__: statements.append(sql))
     assert cli.main(["sql", "-- a=1\nselect 1", "--format", "csv"]) == 0
     assert statements == ["-- a=1\nselect 1"]
+
+
+def test_a_full_disk_is_told_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError("Generic LocalFileSystem error\n ↳ No space left on device (os error 28)")
+
+    monkeypatch.setattr(query, "print_rows", full)
+    assert cli.main(["sql", "select 1"]) == 1
+    assert capsys.readouterr().err.startswith("tidemark: No space is left on a disk. The lake is")
