@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from tidemark import feeds, paths, targets
-from tidemark.errors import ConfigError, TidemarkError, printable
+from tidemark.errors import ConfigError, TidemarkError, printable, why_storage_failed
 
 if TYPE_CHECKING:
     from tidemark.scaffold.discover.dms_task import Task
@@ -60,12 +60,12 @@ def perform(arguments: Sequence[str] | None = None) -> None:
             f"This needs the package {error.name}: pip install 'tidemark[{extra}]'"
         ) from error
     except OSError as error:
-        # Also of delta-rs, whose errors have no number.
-        if "No space left" not in str(error):
+        why = why_storage_failed(error)
+        if not why:
             raise
         raise TidemarkError(
-            f"No space is left on a disk. The lake is in {paths.lake_dir()}. Free some space, and "
-            "run the command again: it goes on where this one stopped."
+            f"{why}\nThe lake is in {paths.lake_dir()}, its tables are in {paths.warehouse()}. When "
+            "this is mended, run the command again: it goes on where this one stopped."
         ) from error
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):

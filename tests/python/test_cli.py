@@ -30,12 +30,36 @@ def test_a_statement_may_begin_with_a_comment(monkeypatch: pytest.MonkeyPatch) -
     assert statements == ["-- a=1\nselect 1"]
 
 
-def test_a_full_disk_is_told_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Generic LocalFileSystem error\n \x1b[31m↳\x1b[0m No space left on device (os error 28)",
+            "No space is left on a disk (No space left on device (os error 28)).\nThe lake is in ",
+        ),
+        (
+            "Kernel error -> Generic S3 error\n \x1b[31m↳\x1b[0m GET http://here/lake\n"
+            "  \x1b[31m↳\x1b[0m Connection refused (os error 111)\n\n",
+            "A table cannot be read or written: Kernel error -> Generic S3 error: GET "
+            "http://here/lake: Connection refused (os error 111).\nThe lake is in ",
+        ),
+    ],
+)
+def test_storage_that_fails_is_told_in_a_sentence(
+    text: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError("Generic LocalFileSystem error\n ↳ No space left on device (os error 28)")
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(text)
 
-    monkeypatch.setattr(query, "print_rows", full)
+    monkeypatch.setattr(query, "print_rows", fail)
     assert cli.main(["sql", "select 1"]) == 1
-    assert capsys.readouterr().err.startswith("tidemark: No space is left on a disk. The lake is")
+    assert capsys.readouterr().err.startswith(f"tidemark: {told}")
+
+
+def test_another_error_of_the_system_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise FileNotFoundError("nothing")
+
+    monkeypatch.setattr(query, "print_rows", fail)
+    with pytest.raises(FileNotFoundError):
+        cli.main(["sql", "select 1"])
