@@ -64,8 +64,8 @@ def perform(arguments: Sequence[str] | None = None) -> None:
         if not why:
             raise
         raise TidemarkError(
-            f"{why}\nThe lake is in {paths.lake_dir()}, its tables are in {paths.warehouse()}. When "
-            "this is mended, run the command again: it goes on where this one stopped."
+            f"{why}\nThe lake is in {paths.lake_dir()}, its tables are in {paths.warehouse()}. "
+            "Once this is fixed, run the command again: it continues where this one stopped."
         ) from error
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):

@@ -34,8 +34,8 @@ def test_a_statement_may_begin_with_a_comment(monkeypatch: pytest.MonkeyPatch) -
     ("text", "told"),
     [
         (
-            "Generic LocalFileSystem error\n \x1b[31m↳\x1b[0m No space left on device (os error 28)",
-            "No space is left on a disk (No space left on device (os error 28)).\nThe lake is in ",
+            "Generic LocalFileSystem error\n \x1b[31m↳\x1b[0m No space left (os error 28)",
+            "No space is left on a disk (No space left (os error 28)).\nThe lake is in ",
         ),
         (
             "Kernel error -> Generic S3 error\n \x1b[31m↳\x1b[0m GET http://here/lake\n"
