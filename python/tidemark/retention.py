@@ -19,7 +19,6 @@ from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Feed
 from tidemark.ingest import books, ledger, log
 from tidemark.ingest.books import Books
-from tidemark.spark.session import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -201,5 +200,5 @@ def retract(spark: "SparkSession", path: str, run_id: str) -> str:
 
 def _is_at(path: str, column: str) -> str:
     """The SQL condition that a column has this path, or one below this folder."""
-    below = literal(f"{path.rstrip('/')}/")
-    return f"({column} = {literal(path)} or startswith({column}, {below}))"
+    below = books.literal(f"{path.rstrip('/')}/")
+    return f"({column} = {books.literal(path)} or startswith({column}, {below}))"

@@ -17,7 +17,6 @@ from dbt.adapters.spark.impl import SparkAdapter
 
 from tidemark import formats
 from tidemark.ingest import books, ledger, log
-from tidemark.spark import session
 
 # Types whose highest value in Delta's log is not below that of the rows: decimals and floating
 # point numbers may lose digits there.
@@ -226,7 +225,7 @@ def _literal(files: pa.Table, column: str, data_type: Any, only: Sequence[str] =
             return f"cast({highest} as {type_name})"
         if type_name == "string" and isinstance(highest, str):
             # Spark would replace `${name}` by a setting.
-            return session.literal(highest).replace("$", "\\u0024")
+            return books.literal(highest).replace("$", "\\u0024")
         if type_name == "timestamp" and isinstance(highest, datetime):
             return f"timestamp'{(highest + _CUT).isoformat(sep=' ')}'"
         if type_name == "date" and isinstance(highest, date):

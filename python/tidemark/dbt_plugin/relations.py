@@ -71,7 +71,7 @@ def _in_its_catalog(self: SparkAdapter, relation: Any) -> Any:
     So it would drop and create again what it must replace, and refuse the table of a snapshot. On
     another target, or in a Spark without the catalog, the tables are others'.
     """
-    format = formats.others_mark(relation.information or "")
+    format = formats.of_listed(relation.information or "")
     if format is None or self.config.credentials.method != "session" or not _has(format):
         return relation
     told = {f"is_{format.name}": True}

@@ -32,7 +32,7 @@ def of(relation: str) -> Format:
     return OTHERS[relation.split(".")[0]] if relation.count(".") > 1 else DELTA
 
 
-def others_mark(information: str) -> Format | None:
+def of_listed(information: str) -> Format | None:
     """The other format of a table by the answer of `show table extended`; None if it has none."""
     return next((each for each in OTHERS.values() if each.mark.search(information)), None)
 

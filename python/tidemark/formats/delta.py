@@ -149,12 +149,12 @@ class Delta(Format):
         """See `Format`."""
         for log in sorted(folder.glob("*/_delta_log")):
             name = f"{schema}.{log.parent.name}"
-            yield name, _register(name, str(log.parent))
+            yield name, register(name, str(log.parent))
 
     def registers(self, relation: str) -> str:
         """See `Format`. It becomes an external table."""
         is_there = books.opened(relation) is not None
-        return _register(relation, books.place(relation)) if is_there else ""
+        return register(relation, books.place(relation)) if is_there else ""
 
 
 def files_of(relation: str, delta: Any) -> Table:
@@ -213,11 +213,9 @@ def _is_data(relation: str, path: str) -> bool:
     return path.endswith(".parquet") and ("://" in place or Path(place, unquote(path)).exists())
 
 
-def _register(name: str, place: str) -> str:
-    # The session imports the formats.
-    from tidemark.spark.session import literal
-
-    return f"create table {books.quoted(name)} using delta location {literal(place)}"
+def register(relation: str, place: str) -> str:
+    """The statement that adds a table that is there to the metastore, as an external table."""
+    return f"create table {books.quoted(relation)} using delta location {books.literal(place)}"
 
 
 def _forget_versions(location: str) -> None:

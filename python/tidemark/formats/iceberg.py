@@ -182,11 +182,8 @@ def _rows(spark: "SparkSession", relation: str, metadata: str) -> list[Any]:
 
 
 def _call(procedure: str, relation: str, arguments: str) -> str:
-    # The session imports the formats.
-    from tidemark.spark.session import literal
-
     catalog, name = relation.split(".", 1)
-    return f"call {catalog}.system.{procedure}(table => {literal(name)}, {arguments})"
+    return f"call {catalog}.system.{procedure}(table => {books.literal(name)}, {arguments})"
 
 
 def _newest_metadata(folder: Path) -> Path | None:
@@ -200,7 +197,4 @@ def _newest_metadata(folder: Path) -> Path | None:
 
 
 def _register(relation: str, metadata: Path) -> str:
-    # The session imports the formats.
-    from tidemark.spark.session import literal
-
-    return _call("register_table", relation, f"metadata_file => {literal(str(metadata))}")
+    return _call("register_table", relation, f"metadata_file => {books.literal(str(metadata))}")

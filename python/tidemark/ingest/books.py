@@ -227,6 +227,11 @@ def quoted(table: str) -> str:
     return ".".join(f"`{part}`" for part in table.split("."))
 
 
+def literal(text: str) -> str:
+    """A text as a Spark SQL literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def sizes(tables: Iterable[str]) -> list[int]:
     """The bytes of tables of the lake in their newest versions, if this process reaches them."""
     found = (pa.table(table.get_add_actions()) for table in map(opened, tables) if table)

@@ -8,7 +8,6 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark.feeds import Column, Feed, Reference
 from tidemark.ingest import books, macros, tombstones
-from tidemark.spark import session
 
 if TYPE_CHECKING:
     from tidemark.ingest.load import Load
@@ -87,7 +86,7 @@ def mark(
         if reference.is_own:
             of_own_key[reference.masks].append(f"{found} is not null")
         else:
-            subject = session.literal(reference.subject)
+            subject = books.literal(reference.subject)
             of = "_masked_of" if reference.masks else "_erased_of"
             named[of].append(f"if({found} is not null, {subject}, null)")
             is_other = f"{key} is not null and {found} is null"
@@ -180,5 +179,5 @@ def hashed(subject: str, columns: Sequence[Column], salt: str, *, are_texts: boo
             text = f"regexp_replace({text}, '[.]0+$|([.][0-9]*[1-9])0+$', '$1')"
         parts.append(text)
     all_there = " and ".join(f"{part} is not null" for part in parts)
-    texts = ", ".join([session.literal(salt), session.literal(subject), *parts])
+    texts = ", ".join([books.literal(salt), books.literal(subject), *parts])
     return f"case when {all_there} then sha2(concat_ws(chr(31), {texts}), 256) end"

@@ -269,12 +269,12 @@ def _refused_together(
 
 def _take_back(spark: SparkSession, feed: Feed, load_id: int, file: LandedFile) -> None:
     """Delete a file's rows from the log, and close its dead letters."""
-    path = session.literal(file.path)
+    path = books.literal(file.path)
     begins = f"_op = 'T' and _position = 0 and _file = {path}"
     of_file = f"_file = {path}"
     if feed.extract_is == "folder":
         # What is left is not the whole extract: its truncate, under the folder's name, goes too.
-        of_file += f" or _file = {session.literal(file.path.rpartition('/')[0])}"
+        of_file += f" or _file = {books.literal(file.path.rpartition('/')[0])}"
     others = spark.table(feed.log).where(f"_op = 'R' and _file <> {path}").select("_file_at")
     begun = spark.table(feed.log).where(begins).select("_file_at")
     if feed.format == "dms" and others.join(begun, "_file_at", "left_semi").take(1):

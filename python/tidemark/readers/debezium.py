@@ -300,8 +300,6 @@ def position_of(source: Mapping[str, Any]) -> str | None:
             return f"{source.get('commit_lsn')}|{source.get('change_lsn')}|{serial:010d}"
         if source.get("lsn") is not None:
             return f"{int(source['lsn']):020d}"
-        if source.get("sequence"):
-            return f"{int(json.loads(source['sequence'])[-1]):020d}"
         if source.get("file") and source.get("pos") is not None:
             suffix = int(str(source["file"]).rpartition(".")[2])
             return f"{suffix:010d}|{int(source['pos']):020d}|{int(source.get('row') or 0):010d}"
@@ -309,6 +307,9 @@ def position_of(source: Mapping[str, Any]) -> str | None:
             commit, scn = (int(source.get(name) or 0) for name in ("commit_scn", "scn"))
             rest = f"{source.get('rs_id') or '':<40}|{int(source.get('ssn') or 0):010d}"
             return f"{commit:020d}|{scn:020d}|{rest}"
+        # Last: it is PostgreSQL's, but a field of other connectors, too.
+        if source.get("sequence"):
+            return f"{int(json.loads(source['sequence'])[-1]):020d}"
     except (TypeError, ValueError, LookupError):
         return None
     return None

@@ -34,6 +34,7 @@ from pyspark.sql import SparkSession
 import tidemark
 from tidemark import formats, paths, s3, targets
 from tidemark.errors import ConfigError, SetupError, printable
+from tidemark.formats.delta import register
 from tidemark.spark import (
     class_archive,
     jars,
@@ -443,11 +444,6 @@ def _scratch() -> str:
     return folder
 
 
-def literal(text: str) -> str:
-    """A text as a Spark SQL literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def require_reachable(spark: SparkSession, what: str, place: str) -> None:
     """Raise SetupError if a URI cannot be reached. Nothing needs to exist there yet."""
     try:
@@ -471,12 +467,13 @@ def create_table(
         spark.sql(f"create table {name} ({columns}) using delta {clauses}")
     except PySparkException as error:
         place = re.search(r"associated location \('(.+?)'\) is not empty", str(error))
-        has_data = place and _has_data(spark, place[1])
-        if place and has_data and adopts:
-            spark.sql(f"create table {name} using delta location {literal(place[1])}")
-            return
-        if not place or has_data:
+        if not place:
             raise
+        if _has_data(spark, place[1]):
+            if not adopts:
+                raise
+            spark.sql(register(name, place[1]))
+            return
         # Delta replaces a table that is not in the catalog only with the result of a query.
         text = f"create or replace table {name} using delta {clauses}"
         spark.sql(
