@@ -304,7 +304,8 @@
     The deletes in the log, which are a partition of it, are the tombstones: a change of an absent key
     is compared with them. A truncate is a tombstone for every key. In a history, times must also move
     forward. A current table shows only the last change. It needs no older ones, unless the last ones
-    tie (a copy may have moved the known one forward) or leave columns out.
+    tie (a copy may have moved the known one forward) or leave columns out. Clocks go back, so the newest
+    time of a key may be that of an older change.
 #}
 {%- macro _judged_keys(changes, feed, table, scope, is_current, can_go_on) -%}
     {%- set key = feed.key | join(', ') -%}
@@ -404,7 +405,8 @@
 
         select
             {{ key }},
-            max(struct(known_until, known_at)) as newest
+            max(known_until) as known_until,
+            max(known_at) as known_at
 
         from known
 
@@ -417,13 +419,13 @@
     select
         {{ key }},
         {%- if shows_the_last %}
-        coalesce(order_that_counts = newest.known_until, false) as is_late,
-        coalesce(order_that_counts < newest.known_until, false) as is_settled
+        coalesce(order_that_counts = newest_known.known_until, false) as is_late,
+        coalesce(order_that_counts < newest_known.known_until, false) as is_settled
         {%- else %}
         coalesce(
-            order_that_counts <= newest.known_until
+            order_that_counts <= newest_known.known_until
             {%- if is_current %}
-            or first_at <= newest.known_at
+            or first_at <= newest_known.known_at
             {%- endif %},
             false
         ) as is_late,

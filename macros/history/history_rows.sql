@@ -180,7 +180,20 @@ whole_rows as (
 
 ),
 {% endif %}
-{# A change cannot take effect after the change that follows it: clocks go back, sequences do not. #}
+with_op_before as (
+
+    select
+        *,
+        lag(_op) over ({{ in_order }}) as _op_before
+
+    from {{ 'whole_rows' if feed.partial else 'first_copies' }}
+
+),
+
+{#
+    A change cannot take effect after the change that follows it: clocks go back, sequences do not.
+    A delete of a deleted key, which truncates often are, changes nothing, so its time does not count.
+#}
 timed as (
 
     select
@@ -191,7 +204,9 @@ timed as (
         ) as _effective_at,
         lead(struct(_order.phase, _order.sequence)) over ({{ in_order }}) as _next_sequence
 
-    from {{ 'whole_rows' if feed.partial else 'first_copies' }}
+    from with_op_before
+
+    where not (_op = 'D' and _op_before <=> 'D')
 
 ),
 
