@@ -29,6 +29,9 @@ def test_any_csv_becomes_tables_in_a_minute(
         "Wrote models/staging/club/stg_club__people.sql",
         "Wrote models/current/club/cur_club__people.sql",
         "Wrote models/history/club/hist_club__people.sql",
+        "Wrote models/staging/club/_club__staging.yml",
+        "Wrote models/current/club/_club__current.yml",
+        "Wrote models/history/club/_club__history.yml",
         "Check the types and write the descriptions in the YAML, then: tidemark run",
     ]
     assert (

@@ -103,6 +103,9 @@ def test_a_whole_database_from_files_to_tables(
         "stg_tickets__sporting_event_tickets.sql",
         "cur_tickets__sporting_event_tickets.sql",
         "hist_tickets__sporting_event_tickets.sql",
+        "_tickets__staging.yml",
+        "_tickets__current.yml",
+        "_tickets__history.yml",
         "Next: tidemark run",
     ]
     project.build()

@@ -803,10 +803,18 @@ def test_models_are_written_for_declared_tables(landing: Landing) -> None:
     landing.land("s/off/x.csv", "a\n1\n")
     add.discovered(landing.project, landing.root)
     names = [file.stem for file in add.write_models(landing.project, ["s.t"])]
-    assert names == ["stg_s__t", "cur_s__t", "hist_s__t"]
+    described = ["_s__staging", "_s__current", "_s__history"]
+    assert names == ["stg_s__t", "cur_s__t", "hist_s__t", *described]
     # Of a source: those that have no model at all.
     names = [file.stem for file in add.write_models(landing.project, ["s"])]
-    assert names == ["stg_s__u", "cur_s__u", "hist_s__u"]
+    assert names == ["stg_s__u", "cur_s__u", "hist_s__u", *described]
+    file = landing.project / "models/history/s/_s__history.yml"
+    models = yaml.safe_load(file.read_text())["models"]
+    assert [model["name"] for model in models] == ["hist_s__t", "hist_s__u"]
+    assert models[0]["columns"][0] == {
+        "name": "version_key",
+        "description": '{{ doc("version_key") }}',
+    }
     assert add.write_models(landing.project, ["s"]) == []
     for name, message in {
         "s.t": "stg_s__t.sql already exists. Nothing was written",
@@ -816,6 +824,27 @@ def test_models_are_written_for_declared_tables(landing: Landing) -> None:
     }.items():
         with pytest.raises(ConfigError, match=message):
             add.write_models(landing.project, [name])
+
+
+def test_a_model_is_described_once(landing: Landing) -> None:
+    landing.land("s/t/x.csv", "id\n1\n")
+    add.discovered(landing.project, landing.root)
+    mine = landing.project / "models/s.yml"
+    mine.write_text("models:\n  - name: cur_s__t\n    description: Mine.\n")
+    names = [file.stem for file in add.write_models(landing.project, ["s.t"])]
+    assert names[3:] == ["_s__staging", "_s__history"]
+
+
+def test_what_describes_models_in_another_style_is_left_alone(landing: Landing) -> None:
+    landing.land("s/t/x.csv", "id\n1\n")
+    add.discovered(landing.project, landing.root)
+    file = landing.project / "models/current/s/_s__current.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text("models: [{name: other}]\n")
+    with pytest.raises(ConfigError, match="_s__current.yml: write models in block style"):
+        add.write_models(landing.project, ["s.t"])
+    assert file.read_text() == "models: [{name: other}]\n"
+    assert not (landing.project / "models/staging/s/stg_s__t.sql").exists()
 
 
 def test_a_table_that_is_added_by_hand_is_sampled_alike(landing: Landing) -> None:

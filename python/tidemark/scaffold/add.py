@@ -1,11 +1,11 @@
-"""Add tables: write their YAML entries and their three models.
+"""Add tables: write their YAML entries, and their three models with what dbt docs says of them.
 
 Declarations are read directly from the YAML files below models/, without dbt, which is faster.
 """
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,20 @@ _MODELS = {
         "    ref('stg_{source}__{table}'),\n"
         "    tidemark.feed('{source}', '{table}'),\n"
         ") }}}}\n",
+    ),
+}
+# What the dbt docs say of a model, and Tidemark's columns of it (macros/staging/_columns__docs.md).
+# The source's YAML describes the other columns.
+_CHANGE = ("_op", "_changed_at", "_order", "_load_id")
+_DOCS = {
+    "staging": (
+        "Every change of {name} in the log, typed. For a delete, only the key is read.",
+        ("_op", "_is_delete", "_changed_at", "_order", "_load_id", "_landed_at"),
+    ),
+    "current": ("One row per row of {name} that exists in the source now (SCD1).", _CHANGE),
+    "history": (
+        "One row per version that a row of {name} ever had (SCD2). Deleted rows keep theirs.",
+        ("version_key", "valid_from", "valid_to", "is_current", "version_number", *_CHANGE),
     ),
 }
 
@@ -113,15 +127,8 @@ class Added:
 def declared(project: Path) -> list[Declared]:
     """Every source table that the project declares."""
     found = []
-    for file in sorted([*_files(project, "*.yml"), *_files(project, "*.yaml")]):
-        try:
-            content = yaml.load(file.read_text(), _Loader)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"{file.relative_to(project)} is not readable YAML: {error}"
-            ) from error
-        sources = content.get("sources") if isinstance(content, Mapping) else None
-        for source in sources or []:
+    for file, content in _contents(project):
+        for source in content.get("sources") or []:
             shared = _feed(source)
             for table in source.get("tables") or []:
                 enabled = _is_enabled(source) and _is_enabled(table)
@@ -129,6 +136,18 @@ def declared(project: Path) -> list[Declared]:
                 name, own = str(source.get("name")), str(table.get("name"))
                 found.append(Declared(name, own, file, enabled, feed, shared))
     return found
+
+
+def _contents(project: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Each YAML file below models/, and what it has."""
+    for file in sorted([*_files(project, "*.yml"), *_files(project, "*.yaml")]):
+        try:
+            content = yaml.load(file.read_text(), _Loader)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"{file.relative_to(project)} is not readable YAML: {error}"
+            ) from error
+        yield file, content if isinstance(content, Mapping) else {}
 
 
 def _files(project: Path, pattern: str) -> list[Path]:
@@ -331,6 +350,7 @@ def write(project: Path, new: NewTable) -> list[Path]:
     """
     models = _models(project, new.source, new.table, new.feed)
     _refuse_existing(project, models)
+    described = _described(project, models)
     name = f"{new.source}.{new.table}"
     for table in declared(project):
         if table.name == name:
@@ -338,7 +358,7 @@ def write(project: Path, new: NewTable) -> list[Path]:
                 f"{table.file.relative_to(project)} already declares {name}. Change it there, "
                 f"then run: tidemark add {name}"
             )
-    return [_declare(project, [new]), *_written(models)]
+    return [_declare(project, [new]), *_written(models | described)]
 
 
 def write_models(project: Path, names: Iterable[str]) -> list[Path]:
@@ -365,7 +385,7 @@ def write_models(project: Path, names: Iterable[str]) -> list[Path]:
                 models |= own
             elif table.runs and not any(file.stem in there for file in own):
                 models |= own
-    return _written(models)
+    return _written(models | _described(project, models))
 
 
 def _refuse_switched_off(project: Path, table: Declared) -> None:
@@ -397,6 +417,38 @@ def _models(project: Path, source: str, table: str, feed: Mapping[str, Any]) -> 
         )
         for layer, (prefix, body) in _MODELS.items()
     }
+
+
+def _described(project: Path, models: Iterable[Path]) -> dict[Path, str]:
+    """The YAML files that describe new models, one per folder, with the entries they have."""
+    known = {
+        model.get("name")
+        for _, content in _contents(project)
+        for model in content.get("models") or []
+    }
+    entries: dict[Path, list[dict[str, Any]]] = {}
+    for model in models:
+        if model.stem in known:
+            continue
+        source, layer = model.parent.name, model.parent.parent.name
+        about, columns = _DOCS[layer]
+        table = model.stem.removeprefix(f"{_MODELS[layer][0]}_{source}__")
+        entry = {
+            "name": model.stem,
+            "description": about.format(name=f"{source}.{table}"),
+            "columns": [
+                {"name": name, "description": f'{{{{ doc("{name}") }}}}'} for name in columns
+            ],
+        }
+        entries.setdefault(model.parent / f"_{source}__{layer}.yml", []).append(entry)
+    described = {}
+    for file, new in entries.items():
+        text = file.read_text() if file.exists() else ""
+        try:
+            described[file] = edits.added(text, ["models"], new)
+        except edits.NoPlaceError as error:
+            raise ConfigError(f"{file.relative_to(project)}: {error}") from None
+    return described
 
 
 def _refuse_existing(project: Path, files: Iterable[Path]) -> None:
