@@ -117,6 +117,12 @@ class Run:
 
     def work(self) -> list[Landed]:
         """Land and build. Raises TablesFailedError when tables failed to land."""
+        from tidemark.spark import full_disk, session
+
+        with full_disk.noticed(paths.lake_dir(), session.kill):
+            return self._work()
+
+    def _work(self) -> list[Landed]:
         from tidemark.spark import lease, session
 
         lands_without_spark = _is_all_local() and "://" not in paths.warehouse()

@@ -257,6 +257,15 @@ def _for_size() -> dict[str, str]:
     return _COMPILED if _size_of_table[0] >= _MUCH else {}
 
 
+def kill() -> None:
+    """End this machine's Spark at once, also one that does not respond. What waits for it fails."""
+    gateway = SparkContext._gateway
+    if gateway:
+        gateway.proc.kill()
+    else:
+        warm.kill()
+
+
 @contextmanager
 def settings_during(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Change settings of the session within the block, and restore them afterwards."""

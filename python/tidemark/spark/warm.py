@@ -137,6 +137,13 @@ def down() -> None:
     print("Stopped.")
 
 
+def kill() -> None:
+    """End the warm Spark at once, if there is one. What it writes is not completed."""
+    server = running()
+    if server:
+        _kill(server)
+
+
 def delete_temporary_files() -> str:
     """Delete the shuffle files of the warm Spark's finished queries; its folder if others stay.
 
