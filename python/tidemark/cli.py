@@ -66,8 +66,9 @@ def perform(arguments: Sequence[str] | None = None) -> None:
         from tidemark import s3
 
         remedy = s3.why(str(error))
+        why += f" So {remedy}." if remedy else ""
         raise TidemarkError(
-            f"{why}{f' So {remedy}.' if remedy else ''}\nThe lake is in {paths.lake_dir()}, its tables are in {paths.warehouse()}. "
+            f"{why}\nThe lake is in {paths.lake_dir()}, its tables are in {paths.warehouse()}. "
             "Once this is fixed, run the command again: it continues where this one stopped."
         ) from error
     except Exception as error:

@@ -41,8 +41,8 @@ def test_a_statement_may_begin_with_a_comment(monkeypatch: pytest.MonkeyPatch) -
             "Kernel error -> Generic S3 error\n \x1b[31m↳\x1b[0m GET http://here/lake\n"
             "  \x1b[31m↳\x1b[0m Connection refused (os error 111)\n\n",
             "A table cannot be read or written: Kernel error -> Generic S3 error: GET "
-            "http://here/lake: Connection refused (os error 111). So the store does not respond: check "
-            "AWS_ENDPOINT_URL and AWS_REGION.\nThe lake is in ",
+            "http://here/lake: Connection refused (os error 111). So the store does not respond: "
+            "check AWS_ENDPOINT_URL and AWS_REGION.\nThe lake is in ",
         ),
     ],
 )
