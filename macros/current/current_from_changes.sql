@@ -18,5 +18,6 @@
 ) -%}
 {{ tidemark.derived_from(feed) }}
 {{ tidemark.current_rows(changes, feed, tidemark.scope_of_changes(changes, feed, this), merges=is_incremental()) }}
+{{ tidemark.note_same_columns(changes, feed, ['_op', '_changed_at', '_order', '_load_id']) }}
 
 {%- endmacro -%}

@@ -9,7 +9,7 @@
 {%- set cut = tidemark.cut_of(feed) if replaces or not merges -%}
 {%- set goes_on = merges and feed.partial and scope.goes_on -%}
 {%- set known_columns = (
-    adapter.get_columns_in_relation(this) | map(attribute='name') | list
+    tidemark._columns(this) | list
     if goes_on or replaces else []
 ) -%}
 {%- set one_each = scope.one_each and not feed.partial -%}

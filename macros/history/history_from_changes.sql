@@ -45,5 +45,8 @@
     ),
     merges=is_incremental()
 ) }}
+{{ tidemark.note_same_columns(
+    changes, feed, shape.names.values() | list + ['_op', '_changed_at', '_order', '_load_id']
+) }}
 
 {%- endmacro -%}

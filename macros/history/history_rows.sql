@@ -18,7 +18,7 @@
 {%- endset -%}
 {%- set keeps_before = cut and (merges or tidemark.has_versions_before_cut(feed, shape, this, cut)) -%}
 {%- set known_columns = (
-    adapter.get_columns_in_relation(this) | map(attribute='name') | list
+    tidemark._columns(this) | list
     if continues or replaces or keeps_before else []
 ) -%}
 {#- The columns of a version in the table, which may lack new ones. -#}

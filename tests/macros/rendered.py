@@ -35,9 +35,22 @@ class Relation(str):
         return self.rpartition(".")[2]
 
 
+class _Model(dict[str, Any]):
+    """The model, as dbt gives it to macros: a mapping whose values are attributes, too."""
+
+    def __init__(self, nodes: Sequence[str], compiled_code: str) -> None:
+        super().__init__(compiled_code=compiled_code)
+        self.depends_on = SimpleNamespace(nodes=nodes)
+        self.compiled_code = compiled_code
+
+
 class _ReturnedError(Exception):
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+def _column(name: str, data_type: str) -> SimpleNamespace:
+    return SimpleNamespace(name=name, quoted=f"`{name}`", dtype=data_type, data_type=data_type)
 
 
 Answer = Mapping[str, Any] | Sequence[Mapping[str, Any] | Sequence[str]]
@@ -49,14 +62,16 @@ class Macros:
 
     `answers` are the row, or the rows, of one query after the other; `asked` are the queries.
     The model reads all `nodes`. `columns` are those of the tables, each a name, with a type if it
-    is not `string`. Without `has_relations` nothing was built yet. `merge_of` is the package whose
-    merge dbt would take. `newest` is what Delta's log tells of the table, `format_problem` why the
-    target cannot have a table format.
+    is not `string`; `columns_of` has those of other tables. Without `has_relations` nothing was
+    built yet. `merge_of` is the package whose merge dbt would take. `compiled_code` is the model's
+    SQL. `newest` is what Delta's log tells of the table, `format_problem` why the target cannot
+    have a table format.
     """
 
     is_incremental: bool = False
     answers: Iterable[Answer] = ()
     columns: Iterable[str | tuple[str, str]] = ()
+    columns_of: Mapping[str, Iterable[tuple[str, str]]] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     sources: Iterable[Any] = ()
     nodes: Mapping[str, Any] = field(default_factory=dict)
@@ -64,6 +79,7 @@ class Macros:
     merge_of: str = "tidemark"
     newest: Mapping[str, Any] | None = None
     format_problem: str = ""
+    compiled_code: str = ""
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -81,9 +97,13 @@ class Macros:
         def give(value: Any = None) -> None:
             raise _ReturnedError(value)
 
+        def get_columns(relation: str) -> list[SimpleNamespace]:
+            given = self.columns_of.get(relation)
+            return columns if given is None else [_column(*each) for each in given]
+
         merge = SimpleNamespace(macro=SimpleNamespace(package_name=self.merge_of))
         columns = [
-            SimpleNamespace(name=name, quoted=f"`{name}`", dtype=dtype)
+            _column(name, dtype)
             for name, dtype in (
                 (each, "string") if isinstance(each, str) else each for each in self.columns
             )
@@ -99,23 +119,32 @@ class Macros:
                 get=lambda name, default=None: self.config.get(name, default)
             ),
             "adapter": SimpleNamespace(
-                get_columns_in_relation=lambda _: columns,
+                get_columns_in_relation=get_columns,
                 landing_failure=lambda _: "",
                 newest_rows=lambda _: self.newest,
+                declared=lambda _: {
+                    "columns": {each.name: "" for each in columns},
+                    "properties": {},
+                },
                 format_problem=lambda _: self.format_problem,
                 dispatch=lambda *_: merge,
             ),
             "project_name": "own",
             "modules": SimpleNamespace(re=re),
-            "tojson": lambda value, sort_keys: json.dumps(value, sort_keys=sort_keys),
-            "model": SimpleNamespace(depends_on=SimpleNamespace(nodes=list(self.nodes))),
+            "tojson": lambda value, sort_keys=False: json.dumps(value, sort_keys=sort_keys),
+            "model": _Model(list(self.nodes), self.compiled_code),
             "graph": SimpleNamespace(
                 nodes=self.nodes,
                 sources={str(at): it for at, it in enumerate(self.sources)},
             ),
             "target": SimpleNamespace(type="spark"),
             "load_relation": lambda relation: relation if self.has_relations else None,
-            "api": SimpleNamespace(Relation=SimpleNamespace(create=lambda **_: None)),
+            "api": SimpleNamespace(
+                Relation=SimpleNamespace(create=lambda **_: None),
+                Column=SimpleNamespace(create=_column),
+            ),
+            "fromjson": json.loads,
+            "default__process_schema_changes": lambda *_: {"schema_changed": False},
             "get_merge_update_columns": lambda *_: None,
         }
         self._context["tidemark"] = SimpleNamespace(

@@ -232,3 +232,82 @@ def test_a_history_sorts_its_changes_once() -> None:
     sql = macros.history_rows("the_changes", FEED, shape, goes_on, merges=True)
     orders = set(re.findall(r"over \(\s*partition by ([^)]*?)(?:\s+rows between [^)]*)?\s*\)", sql))
     assert orders == {"id", "id order by _order"}
+
+
+COLUMNS = [*FEED["kept"].items(), ("_op", "string"), ("_load_id", "bigint")]
+IN_LAST_LINE = '-- tidemark.same_columns: ["id", "name", "seq", "_op", "_load_id", "valid_from"]'
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_noted"),
+    [
+        ({}, True),
+        # Spark ignores the letter case of names.
+        ({"of_table": [("ID", "int"), *COLUMNS[1:], ("valid_from", "timestamp")]}, True),
+        # A column that is no longer declared stays in the table.
+        ({"of_table": [*COLUMNS, ("valid_from", "timestamp"), ("old", "string")]}, True),
+        ({"of_changes": [*COLUMNS, ("_is_delete", "boolean")]}, True),
+        ({"of_changes": [("id", "bigint"), *COLUMNS[1:]]}, False),
+        ({"of_changes": [*COLUMNS[:-1], ("_load_id", "string")]}, False),
+        ({"of_changes": [COLUMNS[0], *COLUMNS[2:]]}, False),
+        ({"of_changes": []}, False),
+        ({"of_table": [*COLUMNS[1:], ("valid_from", "timestamp")]}, False),
+        ({"of_table": COLUMNS}, False),
+        ({"is_incremental": False}, False),
+        ({"on_schema_change": "sync_all_columns"}, False),
+        ({"feed": {**FEED, "relations": ["a", "b"]}}, False),
+        ({"changes": "(select * from a union all select * from b)"}, False),
+        ({"changes": Relation("__dbt__cte__stg")}, False),
+    ],
+)
+def test_a_build_notes_that_its_columns_are_those_of_the_table(
+    changed: dict[str, Any], is_noted: bool
+) -> None:
+    changes = changed.get("changes", Relation("staging.stg"))
+    macros = Macros(
+        is_incremental=changed.get("is_incremental", True),
+        config={"on_schema_change": changed.get("on_schema_change", "append_new_columns")},
+        columns_of={
+            changes: changed.get("of_changes", COLUMNS),
+            "the.table": changed.get("of_table", [*COLUMNS, ("valid_from", "timestamp")]),
+        },
+    )
+    own = ["_op", "_load_id", "valid_from"]
+    noted = macros.note_same_columns(changes, changed.get("feed", FEED), own)
+    assert noted.strip() == (IN_LAST_LINE if is_noted else "")
+
+
+def noting(sql: str) -> Macros:
+    config = {"on_schema_change": "append_new_columns"}
+    return Macros(compiled_code=sql, columns=["id", "name"], config=config)
+
+
+def test_a_merge_contains_the_rows_whose_columns_are_noted() -> None:
+    sql = f"\n-- tidemark.derived_from: {{}}\n\nselect * from shaped\n{IN_LAST_LINE}\n\n"
+    macros = noting(sql)
+    assert "the_sql" not in macros.spark__create_temporary_view("the_view", "the_sql")
+    assert macros.spark__process_schema_changes("append_new_columns", "the_view", "t") == {}
+    merge = macros.spark__get_merge_sql("the_table", "the_view", "id", [], None)
+    assert f"using (\n{sql.strip()}\n) as DBT_INTERNAL_SOURCE" in merge
+    assert "the_view" not in merge
+    assert "`valid_from`" in merge
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "-- tidemark.derived_from: {}\nselect 1",
+        # What is around the macro may change the columns.
+        f"select * from (\n-- tidemark.derived_from: {{}}\nselect 1\n{IN_LAST_LINE}\n)",
+        f"-- tidemark.derived_from: {{}}\nselect 1\n{IN_LAST_LINE}\ncross join other",
+        f"with a as (select 1)\n-- tidemark.derived_from: {{}}\nselect 1\n{IN_LAST_LINE}",
+        "",
+    ],
+)
+def test_the_rows_of_another_model_are_a_view(sql: str) -> None:
+    macros = noting(sql)
+    view = macros.spark__create_temporary_view("the_view", "the_sql")
+    assert " ".join(view.split()) == "create or replace temporary view the_view as the_sql"
+    assert macros.spark__process_schema_changes("append_new_columns", "the_view", "t")
+    merge = macros.spark__get_merge_sql("the_table", "the_view", "id", [], None)
+    assert "using the_view as DBT_INTERNAL_SOURCE" in merge

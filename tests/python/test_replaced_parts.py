@@ -96,6 +96,9 @@ PINNED = {
     "default__build_snapshot_table": (
         "8ba9147459a89182564b40465037afcccb8043f96c384cd9a7f64d0e65c0b76c"
     ),
+    "default__process_schema_changes": (
+        "2142d2c74e801b1cca4b1ffecef6ed13619b9719610fe941e489a4b1a607e6e6"
+    ),
     "default__snapshot_staging_table": (
         "6fae091f247416335850adacccdfc1097139cb8bfbc613d0e2b0d518e613ce2d"
     ),
@@ -107,6 +110,9 @@ PINNED = {
         "624f53a8bdc24f42129b763ef5ccbe26d14c1b08ef3f3af42fd49ffe954418a9"
     ),
     "spark__create_csv_table": ("6defedd052ddc153d771e65438da57b7a856dd9b99d93d2a111dba566cadaf43"),
+    "spark__create_temporary_view": (
+        "05e70a5fc0c489783d829d32ca55caf2fc0a05484e6caff12eb66a8fed234091"
+    ),
     "spark__create_view_as": ("2495e182f0ce6368e6a1763c48fdf6f05c280a309f043f11b6009c94aa248504"),
     "spark__reset_csv_table": ("21519fb3e8e826beaaa8c9af8b72b9534020657dd6bb603f8c1b082feddcbda5"),
     "spark__create_columns": ("46ba7460ff25501076fa0f60a82ca812459da6c9781053b98237f92443eced68"),

@@ -1,0 +1,48 @@
+{#
+    Note in the SQL of a build, as its last line, that its rows have the table's columns, with the same
+    types. Then the merge contains the SQL. Otherwise dbt creates a temporary view of it, to compare
+    its columns with the table's, and Spark analyzes the SQL twice.
+
+    Writes nothing on a first build, for changes of several feeds, and if the model's
+    `on_schema_change` is not `append_new_columns`. `own` are the columns besides those of the feed.
+#}
+{%- macro note_same_columns(changes, feed, own) -%}
+    {%- if execute and is_incremental() and config.get('on_schema_change') == 'append_new_columns'
+        and not feed.relations and changes.identifier and '__dbt__cte__' not in changes.identifier -%}
+        {%- set known, new = tidemark._types_of(this), tidemark._types_of(changes) -%}
+        {%- set other = [] -%}
+        {%- for name in feed.kept.keys() | list + own if (
+            name | lower not in known
+            or new.get(name | lower, known[name | lower]) != known[name | lower]
+            or name in feed.kept and name | lower not in new
+        ) -%}
+            {%- do other.append(name) -%}
+        {%- endfor -%}
+        {%- if not other -%}
+            -- tidemark.same_columns: {{ tojson(feed.kept.keys() | list + own) }}
+        {%- endif -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#-
+    The columns that the model's SQL notes, or none. What a model has before or after the macro may
+    change its columns, so that is nowhere but in a model that is the macro alone.
+-#}
+{%- macro noted_columns() -%}
+    {%- set lines = (model.get('compiled_code') or '').strip().splitlines() -%}
+    {%- set before, is_there, columns = (lines | last or '').partition('-- tidemark.same_columns: ') -%}
+    {%- if is_there and not before and lines[0].startswith('-- tidemark.derived_from: ') -%}
+        {%- do return(fromjson(columns)) -%}
+    {%- endif -%}
+    {%- do return(none) -%}
+{%- endmacro -%}
+
+
+{%- macro _types_of(relation) -%}
+    {%- set types = {} -%}
+    {%- for column in adapter.get_columns_in_relation(relation) -%}
+        {%- do types.update({column.name | lower: column.data_type}) -%}
+    {%- endfor -%}
+    {%- do return(types) -%}
+{%- endmacro -%}
