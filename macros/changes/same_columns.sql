@@ -8,7 +8,7 @@
 #}
 {%- macro note_same_columns(changes, feed, own) -%}
     {%- if execute and is_incremental() and config.get('on_schema_change') == 'append_new_columns'
-        and not feed.relations and changes.identifier and '__dbt__cte__' not in changes.identifier -%}
+        and not feed.relations and tidemark._is_a_table(changes) -%}
         {%- set known, new = tidemark._types_of(this), tidemark._types_of(changes) -%}
         {%- set other = [] -%}
         {%- for name in feed.kept.keys() | list + own if (
@@ -36,6 +36,13 @@
         {%- do return(fromjson(columns)) -%}
     {%- endif -%}
     {%- do return(none) -%}
+{%- endmacro -%}
+
+
+{#- Not the rows of a unit test, nor the subquery that `--empty` makes of a model. -#}
+{%- macro _is_a_table(relation) -%}
+    {%- set name = relation | string -%}
+    {%- do return(relation.identifier is defined and '(' not in name and '__dbt__cte__' not in name) -%}
 {%- endmacro -%}
 
 
