@@ -19,7 +19,7 @@ CHECKED := setup
 endif
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-SQLFLUFF := TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 1
+SQLFLUFF := TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 0
 # TESTERS=2 runs the tests in two processes, each with its own Spark. One Spark uses two cores, so
 # this pays off with four cores or more.
 TESTERS ?= 1

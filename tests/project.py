@@ -95,8 +95,10 @@ class Project:
         """Run a dbt command in this process; gives dbt's result, also of a failure."""
         from tidemark.dbt_plugin import dbt
 
+        # The manifest has all macros, and dbt would write it twice for each build.
+        options = [] if "docs" in arguments else ["--no-write-json"]
         with self.here():
-            return dbt.invoke(["--quiet", *arguments])
+            return dbt.invoke(["--quiet", *options, *arguments])
 
     def build(self, *arguments: str) -> Any:
         """`dbt build`, landing included; raises when it fails."""
