@@ -9,7 +9,7 @@
 {%- macro note_same_columns(changes, feed, own) -%}
     {%- if execute and is_incremental() and config.get('on_schema_change') == 'append_new_columns'
         and not feed.relations and tidemark._is_a_table(changes) -%}
-        {%- set known, new = tidemark._types_of(this), tidemark._types_of(changes) -%}
+        {%- set known, new = tidemark._types_of(this), tidemark._types_of(changes, feed) -%}
         {%- set other = [] -%}
         {%- for name in feed.kept.keys() | list + own if (
             name | lower not in known
@@ -46,10 +46,18 @@
 {%- endmacro -%}
 
 
-{%- macro _types_of(relation) -%}
+{#- Of the table, Delta's log tells the types. The models of a feed ask once for those of the changes. -#}
+{%- macro _types_of(relation, feed=none) -%}
+    {%- set declared = tidemark._declared(relation) if not feed -%}
+    {%- if declared -%}{%- do return(declared.types) -%}{%- endif -%}
+    {%- set question = 'describe table ' ~ relation -%}
+    {%- set told = (
+        adapter.ask_once(question, feed.logs or []) if feed and adapter.ask_once is defined
+        else run_query(question)
+    ) -%}
     {%- set types = {} -%}
-    {%- for column in adapter.get_columns_in_relation(relation) -%}
-        {%- do types.update({column.name | lower: column.data_type}) -%}
+    {%- for name, type, _ in told.rows if name and not name.startswith('#') -%}
+        {%- do types.update({name | lower: type}) -%}
     {%- endfor -%}
     {%- do return(types) -%}
 {%- endmacro -%}

@@ -96,6 +96,36 @@ def test_a_bound_that_may_be_too_low_is_none(
     assert (found["applied"], found["known_until"]) == (7, None)
 
 
+def test_types_are_those_that_spark_describes(spark: SparkSession) -> None:
+    name = "facts.types"
+    types = {
+        "a": "tinyint",
+        "b": "smallint",
+        "c": "int",
+        "D": "bigint",
+        "e": "decimal(38,18)",
+        "f": "float",
+        "g": "double",
+        "h": "string",
+        "i": "binary",
+        "j": "boolean",
+        "k": "date",
+        "l": "timestamp",
+        "m": "timestamp_ntz",
+        "n": "array<struct<x:bigint,Y:array<int>>>",
+        "o": "map<string,decimal(3,1)>",
+        "p": "struct<phase:int,sequence:struct<z:bigint>>",
+    }
+    spark.sql("create schema if not exists facts")
+    spark.sql(
+        f"create or replace table {name} ({', '.join(map(' '.join, types.items()))}) using delta"
+    )
+    found = facts.declared(adapter_of(spark), of(name))
+    described = spark.sql(f"describe table {name}").collect()
+    assert found
+    assert found["types"] == {row.col_name.lower(): row.data_type for row in described}
+
+
 def test_a_table_elsewhere_is_asked(spark: SparkSession, tables: dict[str, str]) -> None:
     known = next(iter(tables.values()))
     assert facts.newest_rows(adapter_of(spark), of("facts.none")) is None
@@ -143,10 +173,10 @@ def test_models_of_a_feed_ask_for_its_changes_once(
     assert sum("known_deletes" in sql for sql in in_order) == 1
     assert len(in_order) == 3
     assert not [sql for sql in asked if "as applied" in sql]
-    # Of each table, Spark is asked for: the table, its columns and those of the staging view, the
-    # merge has the rows, a setting, the merge.
+    # Of each table, Spark is asked for: the table, that the merge has the rows, a setting, the
+    # merge. The first one asks for the new changes and their columns, too.
     of_tables = [sql for sql in asked if re.search(r'"model\.showcase\.(cur|hist)_', sql)]
-    assert len(of_tables) == 6 + 6, "\n".join(of_tables)
+    assert len(of_tables) == 6 + 4, "\n".join(of_tables)
     assert not [sql for sql in of_tables if "temporary view" in sql]
     assert sum("show databases" in sql for sql in asked) == 1
     assert not [sql for sql in asked if "view staging.stg_facts_once__t" in sql]

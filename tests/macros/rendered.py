@@ -87,6 +87,9 @@ class Macros:
 
         def run_query(sql: str) -> Any:
             self.asked.append(sql)
+            if sql.startswith("describe table "):
+                table = get_columns(sql.removeprefix("describe table "))
+                return SimpleNamespace(rows=[(each.name, each.dtype, "") for each in table])
             is_question = re.match(r"\s*(select|with|set [\w.]+$)", sql)
             answer = next(answers) if is_question else []
             return SimpleNamespace(rows=[answer] if isinstance(answer, Mapping) else answer)
@@ -122,8 +125,9 @@ class Macros:
                 get_columns_in_relation=get_columns,
                 landing_failure=lambda _: "",
                 newest_rows=lambda _: self.newest,
-                declared=lambda _: {
-                    "columns": {each.name: "" for each in columns},
+                declared=lambda table: {
+                    "columns": {each.name: "" for each in get_columns(table)},
+                    "types": {each.name.lower(): each.dtype for each in get_columns(table)},
                     "properties": {},
                 },
                 format_problem=lambda _: self.format_problem,

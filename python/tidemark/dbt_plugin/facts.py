@@ -4,6 +4,7 @@ A query costs Spark a second when it starts, and some tenths of one later. Delta
 highest values of each file's columns, and delta-rs reads them in milliseconds.
 """
 
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from tidemark.ingest import books, ledger, log
 # Types whose highest value in Delta's log is not below that of the rows: decimals and floating
 # point numbers may lose digits there.
 _WHOLE = ("byte", "short", "integer", "long")
+_SQL_TYPES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _ORDER = "_order"
 # Delta cuts times to milliseconds.
 _CUT = timedelta(milliseconds=1)
@@ -52,14 +54,32 @@ def newest_rows(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
 
 
 def declared(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
-    """New on SparkAdapter, for the macros `_columns` and `_properties`: what a table declares.
+    """New on SparkAdapter, for the macros `_columns`, `_types_of` and `_properties`.
 
-    `columns` maps names to comments, `properties` names to values. None if Spark must tell.
+    What a table declares: `columns` maps names to comments, `types` lower-case names to Spark's
+    types, `properties` names to values. None if Spark must tell.
     """
     table = _opened(self, relation)
     if table is None:
         return None
-    return {"columns": books.comments(table), "properties": dict(table.metadata().configuration)}
+    fields = json.loads(table.schema().to_json())["fields"]
+    return {
+        "columns": books.comments(table),
+        "types": {field["name"].lower(): _sql_type(field["type"]) for field in fields},
+        "properties": dict(table.metadata().configuration),
+    }
+
+
+def _sql_type(told: Any) -> str:
+    """A type as Spark's `describe` writes it, of one as Delta's log writes it."""
+    if isinstance(told, str):
+        return _SQL_TYPES.get(told, told)
+    if told["type"] == "array":
+        return f"array<{_sql_type(told['elementType'])}>"
+    if told["type"] == "map":
+        return f"map<{_sql_type(told['keyType'])},{_sql_type(told['valueType'])}>"
+    fields = ",".join(f"{each['name']}:{_sql_type(each['type'])}" for each in told["fields"])
+    return f"struct<{fields}>"
 
 
 def may_begin_reload(self: SparkAdapter, log: Any) -> bool:
