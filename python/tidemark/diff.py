@@ -81,6 +81,8 @@ def diff(ref: str, *, keep: bool = False) -> None:
             print(f"Compared with `{printable(ref)}` ({base[:7]}): {_told(wanted, gone)}")
             if not wanted:
                 return
+            known = [before.nodes[name] for name in wanted if name in before.nodes]
+            suited = session.suited_to(books.sizes(f"{each.schema}.{each.alias}" for each in known))
             results: list[Any] = []
             try:
                 with report.progress(print, "Building", "models and tests") as progress:
@@ -89,11 +91,12 @@ def diff(ref: str, *, keep: bool = False) -> None:
                     )
             finally:
                 built = dbt.succeeded(results) | dbt.failed(results)
-                compared = [
-                    _compare(spark, node, before.nodes.get(name))
-                    for name, node in wanted.items()
-                    if name in built and spark.catalog.tableExists(_table(node))
-                ]
+                with session.settings_during(spark, suited):
+                    compared = [
+                        _compare(spark, node, before.nodes.get(name))
+                        for name, node in wanted.items()
+                        if name in built and spark.catalog.tableExists(_table(node))
+                    ]
                 print(_as_markdown(compared))
                 own, parsed = books.of(spark), dbt_project.of(after)
                 anew = [
