@@ -1,4 +1,4 @@
-"""What ends a run on a full disk, on a real one of 3 MB. tests/e2e/test_faults.py has whole runs."""
+"""What ends a run on a full disk, on a real one of 3 MB. Whole runs: tests/e2e/test_faults.py."""
 
 import os
 import subprocess
