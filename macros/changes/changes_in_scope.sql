@@ -5,7 +5,7 @@
     The CTEs that `keys_in_scope` returns must come before it.
 
     With the `cut` of a log, `_kept_from` is the place in the order of the last old change of the
-    key. A change that came later, and belongs before it or at the same place, is left out, because
+    key; of consecutive deletes only the first one is a change. A change that came later, and belongs before it or at the same place, is left out, because
     the log no longer has the changes around it. Landing refuses such changes, apart from the rows of
     initial loads.
 #}
@@ -36,8 +36,16 @@
 select * from (
 select
     *,
-    max(if({{ cut.is_old }}, struct(_order.phase, _order.sequence), null))
-        over (partition by {{ key }}) as _kept_from
+    max(if(
+        {{ cut.is_old }} and not (_op = 'D' and _op_before <=> 'D'),
+        struct(_order.phase, _order.sequence),
+        null
+    )) over (partition by {{ key }}) as _kept_from
+
+from (
+select
+    *,
+    lag(_op) over (partition by {{ key }} order by _order) as _op_before
 
 from (
 {% endif %}
@@ -113,7 +121,7 @@ from (
 {%- endif %}
 {% endif %}
 {%- if cut %}
-))
+)))
 
 where
     _kept_from is null
