@@ -147,10 +147,10 @@ def history(
 
 def _taking_effect(story: Sequence[Event]) -> list[tuple[Event, int]]:
     """The events that show, and when each takes effect."""
-    # A delete of a deleted key changes nothing, so its time does not count.
+    # A truncate changes nothing of a key that is deleted already, so its time does not count.
     pairs = zip([None, *story], story, strict=False)
     story = [
-        event for before, event in pairs if not (before and before.is_delete and event.is_delete)
+        event for before, event in pairs if not (before and before.is_delete and event.op == "T")
     ]
     # Rule 16: a change cannot take effect after one that follows it.
     timed = [(event, min(later.changed_at for later in story[n:])) for n, event in enumerate(story)]

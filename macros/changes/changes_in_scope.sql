@@ -1,11 +1,12 @@
 {#
     The changes of single keys that a build reads. A truncate becomes a delete of every
-    existing key of its feed: the keys in the changes themselves, and the keys in the table.
+    existing key of its feed: the keys in the changes themselves, and the keys in the table. If there
+    are truncates, `_is_truncate` tells these deletes from others: that of a deleted key is no change.
 
     The CTEs that `keys_in_scope` returns must come before it.
 
     With the `cut` of a log, `_kept_from` is the place in the order of the last old change of the
-    key; of consecutive deletes only the first one is a change. A change that came later, and belongs before it or at the same place, is left out, because
+    key. A change that came later, and belongs before it or at the same place, is left out, because
     the log no longer has the changes around it. Landing refuses such changes, apart from the rows of
     initial loads.
 #}
@@ -30,6 +31,9 @@
     _op,
     _changed_at,
     {{ order | indent(4) }},
+    {%- if scope.truncates %}
+    _op = 'T' as _is_truncate,
+    {%- endif %}
     {{ of_load | join(', ') }}
 {%- endset -%}
 {% if cut %}
@@ -37,17 +41,19 @@ select * from (
 select
     *,
     max(if(
-        {{ cut.is_old }} and not (_op = 'D' and _op_before <=> 'D'),
+        {{ cut.is_old }}{% if scope.truncates %} and not (_is_truncate and _op_before <=> 'D'){% endif %},
         struct(_order.phase, _order.sequence),
         null
     )) over (partition by {{ key }}) as _kept_from
 
 from (
+{% if scope.truncates %}
 select
     *,
     lag(_op) over (partition by {{ key }} order by _order) as _op_before
 
 from (
+{% endif %}
 {% endif %}
 select
     {{- columns }}
@@ -86,6 +92,7 @@ select
     'D' as _op,
     truncates._changed_at,
     truncates._order,
+    true as _is_truncate,
     truncates.{{ of_load | join(', truncates.') }}
 
 from (
@@ -121,7 +128,7 @@ from (
 {%- endif %}
 {% endif %}
 {%- if cut %}
-)))
+{{ ')))' if scope.truncates else '))' }}
 
 where
     _kept_from is null

@@ -11,8 +11,9 @@
 {%- set replaces = merges and (scope.late_keys or scope.kind == 'everything') -%}
 {#- A log that was cut does not have the earlier versions of a key that is derived again. -#}
 {%- set cut = tidemark.cut_of(feed) if replaces or not merges -%}
+{%- set last_step = 'whole_rows' if feed.partial else 'first_copies' -%}
 {%- set also = ['_known_from', '_known_number'] + (['_as_of'] if shape.bitemporal else []) -%}
-{%- set also = also + (['_kept_from'] if cut else []) -%}
+{%- set also = also + (['_kept_from'] if cut else []) + (['_is_truncate'] if scope.truncates else []) -%}
 {%- set tracked_values -%}
     struct({% for name in shape.tracked %}`{{ name }}`{% if not loop.last %}, {% endif %}{% endfor %})
 {%- endset -%}
@@ -123,6 +124,9 @@ events as (
         {%- if cut %}
         _kept_from,
         {%- endif %}
+        {%- if scope.truncates %}
+        _is_truncate,
+        {%- endif %}
         cast(null as timestamp) as _known_from,
         0 as _known_number
 
@@ -145,6 +149,9 @@ events as (
         {%- if cut %}
         null as _kept_from,
         {%- endif %}
+        {%- if scope.truncates %}
+        false as _is_truncate,
+        {%- endif %}
         version.{{ shape.names.valid_from }} as _known_from,
         version.{{ shape.names.version_number }} - 1 as _known_number
         {%- else %}
@@ -155,6 +162,9 @@ events as (
         version._load_id,
         {%- if cut %}
         null as _kept_from,
+        {%- endif %}
+        {%- if scope.truncates %}
+        false as _is_truncate,
         {%- endif %}
         if({{ is_open }}, version.{{ shape.names.valid_from }}, null) as _known_from,
         version.{{ shape.names.version_number }} - if({{ is_open }}, 1, 0) as _known_number
@@ -180,19 +190,20 @@ whole_rows as (
 
 ),
 {% endif %}
+{% if scope.truncates %}
 with_op_before as (
 
     select
         *,
         lag(_op) over ({{ in_order }}) as _op_before
 
-    from {{ 'whole_rows' if feed.partial else 'first_copies' }}
+    from {{ last_step }}
 
 ),
-
+{% endif %}
 {#
     A change cannot take effect after the change that follows it: clocks go back, sequences do not.
-    A delete of a deleted key, which truncates often are, changes nothing, so its time does not count.
+    A truncate changes nothing of a key that is deleted already, so its time does not count.
 #}
 timed as (
 
@@ -204,9 +215,13 @@ timed as (
         ) as _effective_at,
         lead(struct(_order.phase, _order.sequence)) over ({{ in_order }}) as _next_sequence
 
+    {% if scope.truncates -%}
     from with_op_before
 
-    where not (_op = 'D' and _op_before <=> 'D')
+    where not (_is_truncate and _op_before <=> 'D')
+    {%- else -%}
+    from {{ last_step }}
+    {%- endif %}
 
 ),
 

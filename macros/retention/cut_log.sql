@@ -1,6 +1,6 @@
 {#
     Delete the changes from before a time that nothing needs any more from a feed's log. Of each key
-    the last of the old changes stays; if it is a delete, so do the deletes before it, back to the first. If updates leave columns out, so do the changes before it,
+    the last of the old changes stays. If updates leave columns out, so do the changes before it,
     back to the last one with all columns. Truncates stay, and with `keeps_load` the rows of the last
     full load, with which landing compares the load files of a task.
 
@@ -104,13 +104,7 @@
 
     changes_of_keys as (
 
-        select
-            *,
-            lag(_op) over (partition by {{ key }} order by _order) as _op_before
-
-        from changes
-
-        where _op <> 'T'
+        select * from changes where _op <> 'T'
 
     ),
 
@@ -124,7 +118,6 @@
 
         where
             {{ cut.is_old }}
-            and not (_op = 'D' and _op_before <=> 'D')
             {%- if feed.partial %}
             and (_op = 'D' or size(_left_out) = 0)
             {%- endif %}

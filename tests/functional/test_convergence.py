@@ -1009,4 +1009,9 @@ def _rebuild_is_the_same(project: Project, tables: Sequence[Table]) -> None:
     models = [name.split(".")[1] for table in tables for name in table.relations[1:]]
     project.build("--full-refresh", "--select", *models)
     for table, known in zip(tables, before, strict=True):
-        assert content(table) == known, f"{table.name} after --full-refresh ({REPLAY})"
+        (current, histories), (current_now, histories_now) = known, content(table)
+        for was, now in zip([current, *histories], [current_now, *histories_now], strict=True):
+            gone = [row for row in was if row not in now]
+            new = [row for row in now if row not in was]
+            where = f"{table.name} after --full-refresh ({REPLAY})"
+            assert not (gone or new), f"{where}: without {gone[:3]}, with {new[:3]}"
