@@ -25,7 +25,7 @@ def view_of(project: Project, role: str, table: str) -> None:
 
 def tag(project: Project) -> None:
     """Tag the columns of the source, and the one that a mart gives another name."""
-    (file,) = project.folder.glob("models/staging/msk/*.yml")
+    (file,) = project.folder.glob("models/staging/msk/*__sources.yml")
     declared = yaml.safe_load(file.read_text())
     for column in declared["sources"][0]["tables"][0]["columns"]:
         if column["name"] in TAGS:
