@@ -255,6 +255,7 @@ IN_LAST_LINE = '-- tidemark.same_columns: ["id", "name", "seq", "_op", "_load_id
         ({"of_table": COLUMNS}, False),
         ({"is_incremental": False}, False),
         ({"on_schema_change": "sync_all_columns"}, False),
+        ({"file_format": "iceberg"}, False),
         ({"feed": {**FEED, "relations": ["a", "b"]}}, False),
         ({"changes": "(select * from a union all select * from b)"}, False),
         ({"changes": Relation("__dbt__cte__stg")}, False),
@@ -266,7 +267,10 @@ def test_a_build_notes_that_its_columns_are_those_of_the_table(
     changes = changed.get("changes", Relation("staging.stg"))
     macros = Macros(
         is_incremental=changed.get("is_incremental", True),
-        config={"on_schema_change": changed.get("on_schema_change", "append_new_columns")},
+        config={
+            "on_schema_change": changed.get("on_schema_change", "append_new_columns"),
+            "file_format": changed.get("file_format", "delta"),
+        },
         columns_of={
             changes: changed.get("of_changes", COLUMNS),
             "the.table": changed.get("of_table", [*COLUMNS, ("valid_from", "timestamp")]),
