@@ -11,7 +11,7 @@
     {%- if execute and is_incremental() and config.get('on_schema_change') == 'append_new_columns'
         and not feed.relations and tidemark._is_a_table(changes)
         and tidemark.table_format(config.get('file_format')).catalog is none -%}
-        {%- set known, new = tidemark._types_of(this), tidemark._types_of(changes, feed) -%}
+        {%- set known, new = tidemark._types(this), tidemark._types_of_changes(changes, feed) -%}
         {%- set other = [] -%}
         {%- for name in feed.kept.keys() | list + own if (
             name | lower not in known
@@ -48,18 +48,10 @@
 {%- endmacro -%}
 
 
-{#- Of the table, Delta's log tells the types. The models of a feed ask once for those of the changes. -#}
-{%- macro _types_of(relation, feed=none) -%}
-    {%- set declared = tidemark._declared(relation) if not feed -%}
-    {%- if declared -%}{%- do return(declared.types) -%}{%- endif -%}
-    {%- set question = 'describe table ' ~ relation -%}
-    {%- set told = (
-        adapter.ask_once(question, feed.logs or []) if feed and adapter.ask_once is defined
-        else run_query(question)
-    ) -%}
-    {%- set types = {} -%}
-    {%- for name, type, _ in told.rows if name and not name.startswith('#') -%}
-        {%- do types.update({name | lower: type}) -%}
-    {%- endfor -%}
-    {%- do return(types) -%}
+{#- The models of a feed ask once for the types of its changes. -#}
+{%- macro _types_of_changes(changes, feed) -%}
+    {%- set question = 'describe table ' ~ changes -%}
+    {%- do return(tidemark._types_described(
+        adapter.ask_once(question, feed.logs or []) if adapter.ask_once is defined else run_query(question)
+    )) -%}
 {%- endmacro -%}

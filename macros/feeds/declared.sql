@@ -9,9 +9,35 @@
     {%- set declared = tidemark._declared(table) -%}
     {%- if declared -%}{%- do return(declared.columns) -%}{%- endif -%}
     {%- set columns = {} -%}
-    {%- for name, _, comment in run_query('describe table ' ~ table).rows
-        if name and not name.startswith('#') and name != 'Part 0' -%}
+    {%- for name, _, comment in tidemark._described(run_query('describe table ' ~ table)) -%}
         {%- do columns.update({name: comment or ''}) -%}
+    {%- endfor -%}
+    {%- do return(columns) -%}
+{%- endmacro -%}
+
+
+{#- The types of a table's columns, by their names in lower case. -#}
+{%- macro _types(table) -%}
+    {%- set declared = tidemark._declared(table) -%}
+    {%- if declared -%}{%- do return(declared.types) -%}{%- endif -%}
+    {%- do return(tidemark._types_described(run_query('describe table ' ~ table))) -%}
+{%- endmacro -%}
+
+
+{%- macro _types_described(told) -%}
+    {%- set types = {} -%}
+    {%- for name, type, _ in tidemark._described(told) -%}
+        {%- do types.update({name | lower: type}) -%}
+    {%- endfor -%}
+    {%- do return(types) -%}
+{%- endmacro -%}
+
+
+{#- The columns in an answer of `describe table`, which also has a section on partitions. -#}
+{%- macro _described(told) -%}
+    {%- set columns = [] -%}
+    {%- for row in told.rows if row[0] and not row[0].startswith('#') and row[0] != 'Part 0' -%}
+        {%- do columns.append(row) -%}
     {%- endfor -%}
     {%- do return(columns) -%}
 {%- endmacro -%}

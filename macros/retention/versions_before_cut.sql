@@ -9,7 +9,7 @@
 #}
 {%- macro versions_before_cut(feed, shape, table, keys) -%}
 {%- set key = feed.key | join(', ') -%}
-{%- set there = adapter.get_columns_in_relation(table) | map(attribute='name') | list -%}
+{%- set there = tidemark._columns(table) | list -%}
 {%- set version = 'last_before.version.' -%}
 {%- set has_ended = 'false' if shape.show_deletes else 'coalesce(' ~ version ~ shape.names.valid_to ~ ' < _first_at, false)' -%}
 first_changes as (
@@ -127,7 +127,7 @@ with_version_before as (
         ) -%}
         {%- do return(false) -%}
     {%- endif -%}
-    {%- set columns = adapter.get_columns_in_relation(there) | map(attribute='name') | map('lower') | list -%}
+    {%- set columns = tidemark._columns(there) | map('lower') | list -%}
     {%- set key = tidemark._derivation(feed, {}).key -%}
     {%- set was = (tidemark._known_derivation(there) or {}).get('key', key) -%}
     {%- set lacking = shape.names.values() | map('lower') | reject('in', columns) | list -%}

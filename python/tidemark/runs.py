@@ -59,7 +59,12 @@ def run(
         this = Run(run_id, lines, build, build_all, verbose, replay, replay_all, policy)
         this.tell(f"Run {run_id}")
         idle = this.when_idle()
-        return this.work() if idle is None else idle
+        if idle is not None:
+            return idle
+        from tidemark.spark import full_disk, session
+
+        with full_disk.noticed(paths.lake_dir(), session.kill):
+            return this.work()
 
 
 def new_run_id() -> str:
@@ -117,12 +122,6 @@ class Run:
 
     def work(self) -> list[Landed]:
         """Land and build. Raises TablesFailedError when tables failed to land."""
-        from tidemark.spark import full_disk, session
-
-        with full_disk.noticed(paths.lake_dir(), session.kill):
-            return self._work()
-
-    def _work(self) -> list[Landed]:
         from tidemark.spark import lease, session
 
         lands_without_spark = _is_all_local() and "://" not in paths.warehouse()

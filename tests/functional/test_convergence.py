@@ -1009,9 +1009,8 @@ def _rebuild_is_the_same(project: Project, tables: Sequence[Table]) -> None:
     models = [name.split(".")[1] for table in tables for name in table.relations[1:]]
     project.build("--full-refresh", "--select", *models)
     for table, known in zip(tables, before, strict=True):
-        (current, histories), (current_now, histories_now) = known, content(table)
-        for was, now in zip([current, *histories], [current_now, *histories_now], strict=True):
-            gone = [row for row in was if row not in now]
-            new = [row for row in now if row not in was]
-            where = f"{table.name} after --full-refresh ({REPLAY})"
-            assert not (gone or new), f"{where}: without {gone[:3]}, with {new[:3]}"
+        found = content(table)
+        (current, histories), (current_now, histories_now) = known, found
+        pairs = zip([current, *histories], [current_now, *histories_now], strict=True)
+        differ = [row for was, now in pairs for row in (*was, *now) if (row in was) != (row in now)]
+        assert found == known, f"{table.name} after --full-refresh ({REPLAY}): {differ[:6]}"

@@ -54,7 +54,7 @@ def newest_rows(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
 
 
 def declared(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
-    """New on SparkAdapter, for the macros `_columns`, `_types_of` and `_properties`.
+    """New on SparkAdapter, for the macros `_columns`, `_types` and `_properties`.
 
     What a table declares: `columns` maps names to comments, `types` lower-case names to Spark's
     types, `properties` names to values. None if Spark must tell.

@@ -258,10 +258,10 @@ def _for_size() -> dict[str, str]:
 
 
 def kill() -> None:
-    """End this machine's Spark at once, also one that does not respond. What waits for it fails."""
-    gateway = SparkContext._gateway
-    if gateway:
-        gateway.proc.kill()
+    """End Tidemark's own Spark at once, also one that does not respond. What waits for it fails."""
+    java = getattr(SparkContext._gateway, "proc", None)
+    if java:
+        java.kill()
     else:
         warm.kill()
 
