@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from pyspark.sql import SparkSession
 
+from tidemark.feeds import Feed
 from tidemark.variables import during
 
 REPO = Path(__file__).parent.parent
@@ -29,6 +30,7 @@ class Project:
         self.folder = folder
         self.landing = folder / "landing"
         self.spark = spark
+        self._feeds: tuple[dict[Path, bytes], list[Feed]] | None = None
         self.landing.mkdir(parents=True)
         settings = yaml.safe_load((REPO / "dbt_project.yml").read_text())
         settings["packages-install-path"] = str(REPO / "dbt_packages")
@@ -99,6 +101,16 @@ class Project:
         options = [] if "docs" in arguments else ["--no-write-json"]
         with self.here():
             return dbt.invoke(["--quiet", *options, *arguments])
+
+    def feeds(self) -> list[Feed]:
+        """What it declares. dbt parses it again only if a file of its models has changed."""
+        from tidemark.dbt_plugin import dbt
+
+        files = {file: file.read_bytes() for file in self.folder.glob("models/**/*.*")}
+        if self._feeds is None or self._feeds[0] != files:
+            with self.here():
+                self._feeds = files, dbt.feeds(dbt.parse())
+        return self._feeds[1]
 
     def build(self, *arguments: str) -> Any:
         """`dbt build`, landing included; raises when it fails."""

@@ -18,7 +18,7 @@ from dbt.tests.adapter.incremental.test_incremental_on_schema_change import (
 from dbt.tests.adapter.incremental.test_incremental_predicates import BaseIncrementalPredicates
 from dbt.tests.adapter.incremental.test_incremental_unique_id import BaseIncrementalUniqueKey
 
-pytestmark = [pytest.mark.functional, pytest.mark.adapter]
+pytestmark = [pytest.mark.functional, pytest.mark.adapter, pytest.mark.slow]
 
 KEYLESS = "a merge without unique_key is an error here, not an append: spark__get_merge_sql"
 
@@ -28,19 +28,16 @@ def merged(**settings: Any) -> dict[str, Any]:
     return {"models": {"+incremental_strategy": "merge", **settings}}
 
 
-@pytest.mark.slow
 class TestIncremental(BaseIncremental):
     pass
 
 
-@pytest.mark.slow
 class TestIncrementalNotSchemaChange(BaseIncrementalNotSchemaChange):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
         return merged()
 
 
-@pytest.mark.slow
 class TestIncrementalBadStrategy(BaseIncrementalBadStrategy):
     @pytest.mark.xfail(reason="dbt-spark refuses it in words of its own", strict=True)
     def test_incremental_invalid_strategy(self, project: Any) -> None:
@@ -53,7 +50,6 @@ class TestMergeExcludeColumns(BaseMergeExcludeColumns):
         return merged()
 
 
-@pytest.mark.slow
 class TestMicrobatch(BaseMicrobatch):
     @pytest.fixture(scope="class")
     def microbatch_model_sql(self) -> str:
@@ -68,7 +64,6 @@ select *, date(event_time) as day from {{ ref('input_model') }}
 """
 
 
-@pytest.mark.slow
 class TestIncrementalOnSchemaChange(BaseIncrementalOnSchemaChange):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
@@ -76,14 +71,12 @@ class TestIncrementalOnSchemaChange(BaseIncrementalOnSchemaChange):
         return merged(**{"+tblproperties": {"delta.columnMapping.mode": "name"}})
 
 
-@pytest.mark.slow
 class TestIncrementalPredicates(BaseIncrementalPredicates):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
         return merged(**{"+incremental_predicates": ["DBT_INTERNAL_DEST.id != 2"]})
 
 
-@pytest.mark.slow
 class TestIncrementalUniqueKey(BaseIncrementalUniqueKey):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:

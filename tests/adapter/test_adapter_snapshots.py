@@ -27,45 +27,37 @@ from dbt.tests.adapter.simple_snapshot.test_various_configs import (
     BaseSnapshotMultiUniqueKey,
 )
 
-pytestmark = [pytest.mark.functional, pytest.mark.adapter]
+pytestmark = [pytest.mark.functional, pytest.mark.adapter, pytest.mark.slow]
 
 
-@pytest.mark.slow
 class TestSnapshotCheckCols(BaseSnapshotCheckCols):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotTimestamp(BaseSnapshotTimestamp):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotNewRecordCheckMode(BaseSnapshotNewRecordCheckMode):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotNewRecordDbtValidToCurrent(BaseSnapshotNewRecordDbtValidToCurrent):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotNewRecordTimestampMode(BaseSnapshotNewRecordTimestampMode):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotEphemeralHardDeletes(BaseSnapshotEphemeralHardDeletes):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotNewColumnTimestampStrategy(BaseSnapshotNewColumnTimestampStrategy):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotNewColumnSpecificCheckCols(BaseSnapshotNewColumnSpecificCheckCols):
     pass
 
@@ -74,34 +66,28 @@ class TestSnapshotNewColumnWithDeletes(BaseSnapshotNewColumnWithDeletes):
     pass
 
 
-@pytest.mark.slow
 class TestSimpleSnapshot(BaseSimpleSnapshot):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotCheck(BaseSnapshotCheck):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotColumnNames(BaseSnapshotColumnNames):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotColumnNamesFromDbtProject(BaseSnapshotColumnNamesFromDbtProject):
     pass
 
 
-@pytest.mark.slow
 class TestSnapshotInvalidColumnNames(BaseSnapshotInvalidColumnNames):
     @pytest.mark.xfail(reason="dbt-spark's snapshot refuses it in older words", strict=True)
     def test_snapshot_invalid_column_names(self, project: Any) -> None:
         super().test_snapshot_invalid_column_names(project)
 
 
-@pytest.mark.slow
 class TestSnapshotDbtValidToCurrent(BaseSnapshotDbtValidToCurrent):
     @pytest.mark.xfail(reason="it takes rows by their place, which Delta does not keep")
     def test_valid_to_current(self, project: Any) -> None:

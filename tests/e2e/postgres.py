@@ -68,6 +68,19 @@ class Postgres:
             raise RuntimeError(f"PostgreSQL refused: {answer.stderr}")
         return answer.stdout.strip("\n")
 
+    @contextmanager
+    def open_transaction(self) -> Iterator[None]:
+        """Someone's transaction stays open. Until it ends, slots keep the log from here on."""
+        with subprocess.Popen(
+            self.psql("-f", "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as client:
+            assert client.stdin and client.stdout
+            client.stdin.write(b"begin; select pg_current_xact_id();\n")
+            client.stdin.flush()
+            assert client.stdout.readline()
+            yield
+            client.stdin.close()
+
     def set_clock(self, ahead: str) -> None:
         """Set the server's clock ahead of ours, such as +1h or -1h, from now on."""
         new = self.sockets / "clock.new"

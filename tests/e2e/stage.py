@@ -192,9 +192,7 @@ class Stage(Lake):
 
         `older`: the notes of an earlier time, from which it starts.
         """
-        offsets = self.offsets(topic)
-        noted = offsets.stat().st_mtime_ns
-        self.engine.wait(lambda: offsets.stat().st_mtime_ns > noted, "the next note of offsets")
+        offsets = self._next_notes(topic)
         before = len(self.files(topic))
         self.engine.wait(lambda: len(self.files(topic)) > before, "further changes")
         self.engine.kill()
@@ -207,13 +205,19 @@ class Stage(Lake):
         return self.engine.state / f"{topic.split('.')[0]}.offsets"
 
     def notes(self, topic: str) -> bytes:
-        """How far the producer is, when it is beyond its snapshot."""
+        """How far the producer is from now on, when it is beyond its snapshot."""
         file = self.offsets(topic)
         self.engine.wait(
             lambda: file.exists() and file.stat().st_size > 0, "the first note of offsets"
         )
         self.engine.wait(lambda: b'"snapshot"' not in file.read_bytes(), "notes of changes")
-        return file.read_bytes()
+        return self._next_notes(topic).read_bytes()
+
+    def _next_notes(self, topic: str) -> Path:
+        offsets = self.offsets(topic)
+        noted = offsets.stat().st_mtime_ns
+        self.engine.wait(lambda: offsets.stat().st_mtime_ns > noted, "the next note of offsets")
+        return offsets
 
     def finish(self, turn: int) -> None:
         """Land what is left, and note how the current tables are at the end."""

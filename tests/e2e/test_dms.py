@@ -27,7 +27,7 @@ from tests.e2e.test_postgres import ADD_COLUMN, SCHEMA
 from tests.project import Project
 from tidemark.variables import during
 
-pytestmark = [pytest.mark.e2e, pytest.mark.functional]
+pytestmark = [pytest.mark.e2e, pytest.mark.functional, pytest.mark.slow]
 
 SECONDS = int(os.environ.get("TIDEMARK_E2E_SECONDS", "15"))
 RATE = int(os.environ.get("TIDEMARK_E2E_RATE", "30"))
@@ -120,7 +120,7 @@ BY_HAND: dict[str, Mapping[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["hard", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["hard", "all"])
 def replica(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -32,7 +32,6 @@ from tidemark.spark import spark_line
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.functional,
-    pytest.mark.slow,
     pytest.mark.skipif(spark_line.name() != "4.1", reason="PySpark 3.5 has no Connect server"),
 ]
 

@@ -15,7 +15,7 @@ from tests.aws_server import AwsServer
 from tests.project import Project
 from tidemark import cli, paths
 
-pytestmark = pytest.mark.functional
+pytestmark = [pytest.mark.functional, pytest.mark.slow]
 
 LAYERS = ("staging", "current", "marts")
 ANALYSTS = "arn:aws:iam::123456789012:role/analysts"

@@ -773,6 +773,7 @@ def test_tables_converge(module_project: Callable[[], Project], which: str) -> N
     _rebuild_is_the_same(project, tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["usual", _RARER])
 def test_tables_of_cut_logs_converge(module_project: Callable[[], Project], which: str) -> None:
     """Old changes that go between two builds leave the tables, and their rebuild, as they were."""

@@ -57,6 +57,7 @@ def pr(module_project: Callable[[], Project]) -> Iterator[Project]:
     yield project
 
 
+@pytest.mark.slow
 def test_nothing_changed_builds_nothing(pr: Project, capfd: pytest.CaptureFixture[str]) -> None:
     assert diff(pr, "main") == 0
     assert "no model differs." in capfd.readouterr().out
@@ -100,6 +101,7 @@ def test_a_comparison_shows_rows_columns_and_examples(
     assert schemas(pr) == there
 
 
+@pytest.mark.slow
 def test_a_failed_test_fails_after_the_comparison(
     pr: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -204,6 +204,7 @@ def test_a_full_refresh_derives_the_table_anew_with_the_same_keys(
     assert len(project.rows("history.hist_drift__tracked", ["version_key"])) == 2
 
 
+@pytest.mark.slow
 def test_a_table_that_widens_with_late_changes_leaves_nothing_in_the_cache(
     module_project: Callable[[], Project],
 ) -> None:

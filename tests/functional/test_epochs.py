@@ -134,6 +134,7 @@ def test_what_is_confirmed_or_only_late_is_taken(project: Project) -> None:
     assert landed_and_refused(project) == [(1, {})], "the same is not asked twice"
 
 
+@pytest.mark.slow
 def test_a_topic_made_anew_is_refused_also_in_one_load(project: Project) -> None:
     by_offset = {"format": "debezium", "sequence": "offset"}
     project.add("topic.t", COLUMNS, "id", **by_offset)

@@ -187,6 +187,30 @@ def tables(project: Project, *names: str) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
+def test_an_erasure_leaves_nothing(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of one table. The others here are of many, and slow."""
+    project.add("forget.people", {"id": "int", "name": "string"}, "id")
+    file = project.folder / "models/staging/forget/_forget__sources.yml"
+    declared = yaml.safe_load(file.read_text())
+    declared["sources"][0]["tables"][0]["columns"][0]["config"] = {"meta": {"subject": "member"}}
+    file.write_text(yaml.safe_dump(declared, sort_keys=False))
+    project.land("forget/people/20240101-100000000.csv", "I,1,Zebulon\nI,2,Zoe\n")
+    assert tidemark(project, "run") == 0
+    project.land("forget/people/20240102-100000000.csv", "U,1,Zebulonia\nU,2,Zora\n")
+    assert tidemark(project, "run") == 0
+    assert found(project)
+    assert tidemark(project, "erase", "member", "--key", "1") == 0
+    assert "The certificate is" in capfd.readouterr().out
+    assert found(project) == set()
+    assert project.rows("current.cur_forget__people", ["id", "name"]) == [(2, "Zora")]
+    versions = project.rows("history.hist_forget__people", ["id", "name"], "name")
+    assert versions == [(2, "Zoe"), (2, "Zora")]
+    # A repeated file does not bring the subject back.
+    project.land("forget/people/20240102-100000000.csv", "U,1,Zebulonia\nU,2,Zora\n")
+    assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_forget__people", ["id", "name"]) == [(2, "Zora")]
+
+
 @pytest.fixture(scope="module")
 def gdpr(module_project: Callable[[], Project]) -> Project:
     project = module_project()
@@ -247,6 +271,7 @@ def gdpr(module_project: Callable[[], Project]) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_nothing_changes_before_someone_means_it(
     gdpr: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -296,6 +321,7 @@ def begin_to_erase(project: Project, *keys: str) -> None:
             tidemark(project, "erase", "customer", *(f"--key={key}" for key in keys))
 
 
+@pytest.mark.slow
 def test_an_interrupted_erasure_goes_on_and_the_subject_stays_away(
     gdpr: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -187,6 +187,7 @@ def test_models_of_a_feed_ask_for_its_changes_once(
     assert rows == [(1, "a", False), (1, "b", False), (1, "d", True), (2, "c", True)]
 
 
+@pytest.mark.slow
 def test_a_log_is_complete_as_its_files_say(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_changes_become_iceberg_tables(project: Project) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_batch_writes_little_more_than_its_rows(project: Project, tmp_path: Path) -> None:
     columns = COLUMNS | {f"text_{nth}": "string" for nth in range(8)}
     project.add("written.orders", columns, "id", loaded_at="2024-01-01")

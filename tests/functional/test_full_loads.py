@@ -22,10 +22,9 @@ def extract(ids: str) -> str:
 
 def replay(project: Project) -> None:
     """As `tidemark replay` asks for it; the next landing does it."""
-    from tidemark.dbt_plugin import dbt
-
+    feeds = project.feeds()
     with project.here():
-        ledger.replay(project.spark, dbt.feeds(dbt.parse()), "test")
+        ledger.replay(project.spark, feeds, "test")
 
 
 def entered(project: Project, table: str) -> list[tuple[Any, ...]]:
@@ -98,6 +97,7 @@ def test_an_empty_extract_deletes_all_once_it_is_confirmed(project: Project) -> 
     assert entered(project, "nil.t")[-1] == ("T", "b.csv", None)
 
 
+@pytest.mark.slow
 def test_a_load_file_of_an_older_longer_load_waits_for_someone_to_confirm_it(
     project: Project,
 ) -> None:
@@ -232,6 +232,7 @@ def test_a_load_written_again_with_its_rows_is_a_reload_and_a_touched_file_is_no
     assert reloaded.rows("current.cur_reload__touched", ["id", "name"]) == [(1, "A"), (2, "B")]
 
 
+@pytest.mark.slow
 def test_a_single_load_file_with_its_rows_is_a_reload_when_someone_says_so(
     project: Project,
 ) -> None:
@@ -260,6 +261,7 @@ def test_a_mended_row_of_a_load_is_no_reload(reloaded: Project) -> None:
     assert rows == [(1, 11), (2, 20)]
 
 
+@pytest.mark.slow
 def test_lateness_refuses_what_is_too_old(project: Project) -> None:
     feed = {"sequence": "seq", "timestamp_column": "ts", "lateness": "7 days"}
     project.add("late.t", {**COLUMNS, "seq": "int"}, "id", **feed)

@@ -15,7 +15,6 @@ import yaml
 from pyspark.sql import SparkSession
 
 from tests.project import Project
-from tidemark.dbt_plugin import dbt
 from tidemark.ingest import books, direct, landing, ledger, log, reading
 from tidemark.ingest.landed import Landed
 
@@ -28,8 +27,8 @@ def land(project: Project) -> list[Landed]:
     """Landing alone, without dbt's models."""
     from tidemark import storage
 
+    feeds = project.feeds()
     with project.here():
-        feeds = dbt.feeds(dbt.parse())
         return landing.land(project.spark, feeds, storage.landing_folder(), run_id="test")
 
 
@@ -41,14 +40,14 @@ def dead_letters(project: Project, source: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in project.spark.sql(query).collect()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("indexed", ["32", "0"], ids=["with_statistics", "without_statistics"])
 def test_a_load_is_counted_by_the_statistics_of_files_or_else_by_spark(
     project: Project, indexed: str
 ) -> None:
     source = f"counted{indexed}"
     project.add(f"{source}.t", COLUMNS, "id")
-    with project.here():
-        (feed,) = dbt.feeds(dbt.parse())
+    (feed,) = project.feeds()
     log.missing(project.spark, [feed])
     log.create(project.spark, feed)
     property = f"delta.dataSkippingNumIndexedCols = {indexed}"
@@ -163,6 +162,7 @@ def crash(function: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.Mo
     return function
 
 
+@pytest.mark.slow
 def test_files_of_two_tasks_wait_for_someone_to_confirm_them(project: Project) -> None:
     project.add("two.tasks", COLUMNS, "id", header="all")
     for hour, columns in ((10, "name"), (11, "name,city"), (12, "name")):

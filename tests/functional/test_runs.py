@@ -72,6 +72,7 @@ def test_a_table_that_fails_does_not_stop_the_others(
     assert project.rows("log_fails.bad", ["count(*)"]) == [(3,)]
 
 
+@pytest.mark.slow
 def test_replay_gives_the_tables_as_if_all_had_been_good_at_once(project: Project) -> None:
     right = COLUMNS | {"price": "decimal(12, 2)"}
     project.add("mend.wrong", COLUMNS, "id", sequence="seq")
@@ -221,6 +222,7 @@ def test_only_what_changed_is_built_and_a_failing_table_does_not_make_it_more(
     assert "Nothing to build" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_file_that_is_taken_back_was_never_there(
     project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -268,6 +270,7 @@ def test_a_file_that_is_taken_back_was_never_there(
     assert project.rows("current.cur_undone__x", ["id", "name"]) == [(1, "c")]
 
 
+@pytest.mark.slow
 def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
     project.add("gate.t", COLUMNS, "id", strict=True)
     project.land("gate/t/20240101-100000000.csv", "I,1,10,1\nI,2,much,2\n")
@@ -303,6 +306,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.slow
 def test_what_a_strict_feed_refuses_is_not_deleted(project: Project) -> None:
     """The rest of an extract or of a reload does not stand for the whole."""
     extract = {"format": "extract", "extract_is": "folder", "time_in_name": "%Y-%m-%d"}

@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from tests import s3_server
 from tests.project import Project
 from tidemark import storage
-from tidemark.dbt_plugin import dbt
 from tidemark.errors import SetupError
 from tidemark.ingest import books, landing, reading
 from tidemark.ingest.landed import Landed
@@ -29,8 +28,8 @@ def server(spark: SparkSession) -> Iterator[s3_server.S3Server]:
 
 
 def land(project: Project, folder: str) -> list[Landed]:
+    feeds = project.feeds()
     with project.here():
-        feeds = dbt.feeds(dbt.parse())
         return landing.land(project.spark, feeds, storage.at(folder), run_id="test")
 
 

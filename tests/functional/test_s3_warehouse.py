@@ -152,6 +152,7 @@ def test_a_project_lives_on_s3(
     assert s3_server.SECRET not in first.stdout + first.stderr + second.stdout + second.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
@@ -191,6 +192,7 @@ def test_what_is_wrong_is_said_in_a_sentence(
     assert secret not in result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_a_run_with_local_files_says_it_too(server: s3_server.S3Server, tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     variables = {

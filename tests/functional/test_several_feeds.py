@@ -313,6 +313,7 @@ sources:
 """
 
 
+@pytest.mark.slow
 def test_tables_of_others_with_batches_of_their_own(project: Project) -> None:
     """Each feed has a watermark; a table that was loaded by hand is the state before them."""
     project.spark.sql("create schema if not exists bronze")
