@@ -111,7 +111,6 @@ def vanishing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     monkeypatch.setattr(SparkAdapter, "execute", listing_fails)
 
 
-@pytest.mark.slow
 def test_a_table_that_vanishes_during_a_listing_does_not_empty_the_others(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

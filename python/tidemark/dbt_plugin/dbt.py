@@ -33,8 +33,7 @@ def invoke(
 
 def parse() -> Any:
     """The project's manifest. Raises ConfigError with dbt's message if it does not parse."""
-    # dbt's own commands write the manifest for other tools.
-    result = invoke(["--quiet", "--no-write-json", "parse"])
+    result = invoke(["--quiet", "parse"])
     if result.exception or not result.result:
         raise ConfigError(f"The dbt project does not parse: {result.exception}")
     return result.result
