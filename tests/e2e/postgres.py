@@ -75,7 +75,7 @@ class Postgres:
             self.psql("-f", "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as client:
             assert client.stdin and client.stdout
-            client.stdin.write(b"begin; select pg_current_xact_id();\n")
+            client.stdin.write(b"begin; select pg_logical_emit_message(true, 'open', '');\n")
             client.stdin.flush()
             assert client.stdout.readline()
             yield
