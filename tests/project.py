@@ -103,10 +103,11 @@ class Project:
             return dbt.invoke(["--quiet", *options, *arguments])
 
     def feeds(self) -> list[Feed]:
-        """What it declares. dbt parses it again only if a file of its models has changed."""
+        """What it declares. dbt parses it again only if its settings or models have changed."""
         from tidemark.dbt_plugin import dbt
 
-        files = {file: file.read_bytes() for file in self.folder.glob("models/**/*.*")}
+        settings = self.folder / "dbt_project.yml"
+        files = {file: file.read_bytes() for file in (settings, *self.folder.glob("models/**/*.*"))}
         if self._feeds is None or self._feeds[0] != files:
             with self.here():
                 self._feeds = files, dbt.feeds(dbt.parse())

@@ -79,7 +79,6 @@ class Postgres:
             client.stdin.flush()
             assert client.stdout.readline()
             yield
-            client.stdin.close()
 
     def set_clock(self, ahead: str) -> None:
         """Set the server's clock ahead of ours, such as +1h or -1h, from now on."""

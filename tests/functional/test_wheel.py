@@ -117,3 +117,8 @@ def test_tidemark_in_a_project_that_exists(wheel: Environment, tmp_path: Path) -
     refused = wheel.run("tidemark", "run", cwd=jaffle)
     assert refused.returncode == 1
     assert "would not delete rows: its macro comes from the package dbt_spark" in refused.stdout
+    file.write_text(
+        file.read_text().replace("'jaffle_shop', 'dbt'", "'jaffle_shop', tidemark, 'dbt'")
+    )
+    wheel.must("tidemark", "run", cwd=jaffle)
+    assert csv_of(wheel, jaffle, "select name from jaffle_current.cur_club__people") == ["Ada"]
