@@ -59,19 +59,17 @@ def perform(arguments: Sequence[str] | None = None) -> None:
         raise TidemarkError(
             f"This needs the package {error.name}: pip install 'tidemark[{extra}]'"
         ) from error
-    except OSError as error:
-        why = why_storage_failed(error)
-        if not why:
-            raise
-        from tidemark import s3
-
-        remedy = s3.why(str(error))
-        why += f" So {remedy}." if remedy else ""
-        raise TidemarkError(
-            f"{why}\nThe lake is in {paths.lake_dir()}, its tables are in {paths.warehouse()}. "
-            "Once this is fixed, run the command again: it continues where this one stopped."
-        ) from error
     except Exception as error:
+        why = why_storage_failed(error)
+        if why:
+            from tidemark import s3
+
+            remedy = s3.why(str(error))
+            why += f" So {remedy}." if remedy else ""
+            raise TidemarkError(
+                f"{why}\nThe lake is in {paths.lake_dir()}, its tables are in {paths.warehouse()}. "
+                "Once this is fixed, run the command again: it continues where this one stopped."
+            ) from error
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
         from tidemark.spark import session

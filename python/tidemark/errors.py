@@ -45,14 +45,17 @@ class LakeBusyError(TidemarkError):
     """Another process is using the lake."""
 
 
-def why_storage_failed(error: OSError) -> str:
+def why_storage_failed(error: Exception) -> str:
     """A full disk, or what delta-rs says of storage that it cannot reach; '' for another error.
 
-    The errors of delta-rs are a tree, and the cause is its last leaf.
+    The errors of delta-rs are a tree, and the cause is its last leaf. They are OSErrors or of its
+    library's own type.
     """
+    if not isinstance(error, OSError) and type(error).__module__ != "_internal":
+        return ""
     text = re.sub(r"\x1b\[\d*m", "", str(error))
     lines = [line.strip(" ↳\t") for line in text.splitlines() if line.strip()]
-    of_delta_rs = any(line.startswith(("Generic ", "Kernel error")) for line in lines)
+    of_delta_rs = any(re.search("(^|: )(Generic |Kernel error)", line) for line in lines)
     if "No space left" in text:
         return f"No space is left on a disk ({lines[-1]})."
     return f"A table cannot be read or written: {': '.join(lines)}." if of_delta_rs else ""

@@ -1,6 +1,7 @@
 """The `tidemark` command, without Spark: its help, and what it refuses."""
 
 import pytest
+from deltalake.exceptions import DeltaError
 
 from tidemark import cli, query
 
@@ -31,13 +32,21 @@ def test_a_statement_may_begin_with_a_comment(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("kind", "text", "told"),
     [
         (
+            OSError,
             "Generic LocalFileSystem error\n \x1b[31m↳\x1b[0m No space left (os error 28)",
             "No space is left on a disk (No space left (os error 28)).\nThe lake is in ",
         ),
         (
+            DeltaError,
+            "Failed to parse parquet: External: Generic LocalFileSystem error: Unable to copy data "
+            "to file: No space left on device (os error 28)",
+            "No space is left on a disk (Failed to parse parquet: External: Generic ",
+        ),
+        (
+            OSError,
             "Kernel error -> Generic S3 error\n \x1b[31m↳\x1b[0m GET http://here/lake\n"
             "  \x1b[31m↳\x1b[0m Connection refused (os error 111)\n\n",
             "A table cannot be read or written: Kernel error -> Generic S3 error: GET "
@@ -47,10 +56,14 @@ def test_a_statement_may_begin_with_a_comment(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_storage_that_fails_is_told_in_a_sentence(
-    text: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: type[Exception],
+    text: str,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise OSError(text)
+        raise kind(text)
 
     monkeypatch.setattr(query, "print_rows", fail)
     assert cli.main(["sql", "select 1"]) == 1
