@@ -3,18 +3,18 @@
     does not rewrite their files. A small table is faster without them: each query would ask Delta
     for its files three times instead of once, and the marking takes seven Spark jobs per merge.
 
-    A merge in a format without them always rewrites the files.
-
     If the table already has a property for deletion vectors, it keeps its value.
 #}
 {%- macro use_deletion_vectors(table, row_count) -%}
     {%- set from_rows = config.get('deletion_vectors_from') -%}
-    {%- set property = tidemark.table_format(config.get('file_format')).marks_rows -%}
-    {%- if property and from_rows is not none and row_count >= from_rows | int -%}
-        {%- if property not in tidemark._properties(table) -%}
-            {%- do run_query(
-                'alter table ' ~ table ~ " set tblproperties ('" ~ property ~ "' = 'true')"
-            ) -%}
+    {%- set properties = tidemark.table_format(config.get('file_format')).marks_rows -%}
+    {%- if from_rows is not none and row_count >= from_rows | int -%}
+        {%- if properties | first not in tidemark._properties(table) -%}
+            {%- set told = [] -%}
+            {%- for name, value in properties.items() -%}
+                {%- do told.append("'" ~ name ~ "' = '" ~ value ~ "'") -%}
+            {%- endfor -%}
+            {%- do run_query('alter table ' ~ table ~ ' set tblproperties (' ~ told | join(', ') ~ ')') -%}
         {%- endif -%}
     {%- endif -%}
 {%- endmacro -%}

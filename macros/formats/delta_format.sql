@@ -5,7 +5,7 @@
         'replaces': true,
         'stages_source': tidemark._stages_source_of_delta,
         'commits_nothing': false,
-        'marks_rows': 'delta.enableDeletionVectors',
+        'marks_rows': {'delta.enableDeletionVectors': 'true'},
         'widens': tidemark._delta_widens,
         'widening': {'delta.enableTypeWidening': 'true'},
         'versions': tidemark._versions_of_delta,

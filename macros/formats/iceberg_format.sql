@@ -1,6 +1,6 @@
 {#-
-    Iceberg: see `table_format`. Its merge rewrites the files with changed rows (copy-on-write), since
-    nothing here compacts what merge-on-read leaves.
+    Iceberg: see `table_format`. Merge-on-read needs version 3 of the format: a file then has one
+    deletion vector at most. In version 2, each merge adds a delete file for each file that it changes.
 -#}
 {%- macro iceberg_format() -%}
     {%- do return({
@@ -8,7 +8,7 @@
         'replaces': true,
         'stages_source': none,
         'commits_nothing': true,
-        'marks_rows': none,
+        'marks_rows': {'write.merge.mode': 'merge-on-read', 'format-version': '3'},
         'widens': tidemark._iceberg_widens,
         'widening': {},
         'versions': tidemark._versions_of_iceberg,

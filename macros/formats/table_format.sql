@@ -6,7 +6,8 @@
       replaces         whether `create or replace table` replaces a table in one step
       stages_source    a macro that makes a merge compute its source rows once; none without one
       commits_nothing  whether a merge without rows to merge also commits
-      marks_rows       the property with which a merge marks rows and does not rewrite their files
+      marks_rows       the properties with which a merge marks rows and does not rewrite their files;
+                       a table that has the first one keeps its value
       widens           a macro: whether a column can go from one type to another in the metadata
       widening         the properties that a table needs before
       versions         a macro: a query of a table's versions, the newest first, with the columns

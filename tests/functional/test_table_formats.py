@@ -88,12 +88,16 @@ SNAPSHOTS = "snapshots:" + "".join(
 )
 
 
-def use_iceberg(project: Project) -> None:
+def use_iceberg(project: Project, deletion_vectors_from: int | None = None) -> None:
     """Every table of the project is Iceberg's, by the setting that a user writes."""
     file = project.folder / "dbt_project.yml"
     settings = yaml.safe_load(file.read_text())
     settings["models"]["showcase"]["+file_format"] = "iceberg"
     settings["snapshots"]["+file_format"] = settings["seeds"]["+file_format"] = "iceberg"
+    if deletion_vectors_from is not None:
+        for layer in ("current", "history"):
+            layers = settings["models"]["showcase"]
+            layers[layer]["+deletion_vectors_from"] = deletion_vectors_from
     file.write_text(yaml.safe_dump(settings, sort_keys=False))
 
 
@@ -121,7 +125,9 @@ MEMBERS = """
 snapshots:
   - name: club_members
     relation: ref('cur_club__people')
-    config: {schema: snapshots, unique_key: id, strategy: check, check_cols: [name]}
+    config:
+      {schema: snapshots, unique_key: id, strategy: check, check_cols: [name],
+       tblproperties: {format-version: 3, write.merge.mode: merge-on-read}}
 """
 TABLES = (
     "current.cur_ice__orders",
@@ -316,9 +322,9 @@ models:
 
 @pytest.fixture(scope="module")
 def club(module_project: Callable[[], Project]) -> Project:
-    """Two runs, club-1 and club-2."""
+    """Two runs, club-1 and club-2. Merges only mark the rows that they change."""
     project = module_project()
-    use_iceberg(project)
+    use_iceberg(project, deletion_vectors_from=1)
     project.add("club.people", {"id": "int", "name": "string"}, "id")
     file = project.folder / "models/staging/club/_club__sources.yml"
     declared = yaml.safe_load(file.read_text())
@@ -370,6 +376,51 @@ def test_a_table_goes_back_to_a_run_and_the_next_run_catches_up(
     assert people(club) == expected
 
 
+def test_merges_mark_the_rows_that_they_change(club: Project) -> None:
+    """In version 3 of the format a file has one vector, however many merges change it."""
+    for name in people(club):
+        vectors = club.rows(f"iceberg.{name}.delete_files", MARKED, "1")
+        assert vectors and {row[0] for row in vectors} == {"PUFFIN"}
+        assert len({row[1] for row in vectors}) == len(vectors)
+
+
+# Of a table's files with marked rows.
+MARKED = ["file_format", "referenced_data_file"]
+
+READ = """
+import json, sys
+from pyiceberg.table import StaticTable
+
+rows = StaticTable.from_metadata(sys.argv[1]).scan().to_arrow().to_pylist()
+print(json.dumps([[str(row[name]) for name in sys.argv[2:]] for row in rows]))
+"""
+
+
+@pytest.mark.parametrize("layer", ["current.cur", "history.hist"])
+def test_pyiceberg_reads_the_same_rows(
+    club: Project, tmp_path_factory: pytest.TempPathFactory, layer: str
+) -> None:
+    packages = tmp_path_factory.getbasetemp() / "pyiceberg"
+    if not packages.exists():
+        options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes")
+        where = ("--target", str(packages), "--requirement", str(LOCK))
+        subprocess.run([sys.executable, "-m", "pip", "install", *options, *where], check=True)
+    table = f"{layer}_club__people"
+    metadata = (Path(books.place(table)) / "metadata").glob("*.metadata.json")
+    newest = max(metadata, key=lambda file: json.loads(file.read_text())["last-updated-ms"])
+    columns = [each.name for each in club.spark.table(f"iceberg.{table}").schema][:3]
+    told = subprocess.run(
+        [sys.executable, "-c", READ, str(newest), *columns],
+        env={**os.environ, "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    expected = club.rows(f"iceberg.{table}", columns)
+    assert expected
+    assert sorted(json.loads(told)) == sorted([str(value) for value in row] for row in expected)
+
+
 def test_maintain_compacts_and_expires(club: Project, capfd: pytest.CaptureFixture[str]) -> None:
     table = "iceberg.current.cur_club__people"
     expected = people(club)
@@ -404,40 +455,6 @@ def test_the_report_has_the_table(club: Project) -> None:
     (found,) = [each for each in sizes if each.relation == table]
     assert (found.rows, found.by_day[-1], found.layer) == (count, count, "current")
     assert found.files > 0 and found.size > 0 and found.is_kept
-
-
-READ = """
-import json, sys
-from pyiceberg.table import StaticTable
-
-rows = StaticTable.from_metadata(sys.argv[1]).scan().to_arrow().to_pylist()
-print(json.dumps([[str(row[name]) for name in sys.argv[2:]] for row in rows]))
-"""
-
-
-@pytest.mark.parametrize("layer", ["current.cur", "history.hist"])
-def test_pyiceberg_reads_the_same_rows(
-    club: Project, tmp_path_factory: pytest.TempPathFactory, layer: str
-) -> None:
-    packages = tmp_path_factory.getbasetemp() / "pyiceberg"
-    if not packages.exists():
-        options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes")
-        where = ("--target", str(packages), "--requirement", str(LOCK))
-        subprocess.run([sys.executable, "-m", "pip", "install", *options, *where], check=True)
-    table = f"{layer}_club__people"
-    metadata = (Path(books.place(table)) / "metadata").glob("*.metadata.json")
-    newest = max(metadata, key=lambda file: json.loads(file.read_text())["last-updated-ms"])
-    columns = [each.name for each in club.spark.table(f"iceberg.{table}").schema][:3]
-    told = subprocess.run(
-        [sys.executable, "-c", READ, str(newest), *columns],
-        env={**os.environ, "PYTHONPATH": str(packages)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    expected = club.rows(f"iceberg.{table}", columns)
-    assert expected
-    assert sorted(json.loads(told)) == sorted([str(value) for value in row] for row in expected)
 
 
 def test_a_table_that_the_metastore_lost_is_registered(
@@ -563,8 +580,9 @@ class Table(convergence.Table):
 
 
 def test_tables_converge(module_project: Callable[[], Project]) -> None:
+    """Merges only mark the rows that they change. Other tests here rewrite the files."""
     project = module_project()
-    use_iceberg(project)
+    use_iceberg(project, deletion_vectors_from=1)
     found = convergence.drawn(convergence.cases(), convergence.CASES)
     dumps = convergence.drawn(convergence.extracts(), convergence.CASES // 4)
     plain = (convergence.PLAIN, convergence.RENAMED)

@@ -76,8 +76,7 @@ class Iceberg(Format):
         if told is None:
             return None
         of_snapshot = {
-            each["snapshot-id"]: int(each["summary"].get("total-records", 0))
-            for each in told.get("snapshots", [])
+            each["snapshot-id"]: _row_count(each["summary"]) for each in told.get("snapshots", [])
         }
         # When each snapshot became the current one. Those that are gone had as many as the oldest.
         rows = [
@@ -117,7 +116,9 @@ class Iceberg(Format):
         return _call("set_current_snapshot", relation, f"snapshot_id => {version}")
 
     def forget(self, spark: "SparkSession", relation: str) -> Forgotten | None:
-        """See `Format`. Also files of no version."""
+        """See `Format`. Also files of no version, and rows that merges have only marked."""
+        marked = "options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
+        spark.sql(_call("rewrite_data_files", relation, marked)).collect()
         spark.sql(_expire(relation, datetime.now(UTC))).collect()
         others = [ref.name for ref in _rows(spark, relation, "refs") if ref.name != "main"]
         if others:
@@ -166,6 +167,11 @@ def _files(relation: str, told: Mapping[str, Any]) -> Table:
     files = int(summary.get("total-data-files", 0))
     size = int(summary.get("total-files-size", 0))
     return Table(relation, files, size, files if size < SMALL * files else 0)
+
+
+def _row_count(summary: Mapping[str, str]) -> int:
+    marked = int(summary.get("total-position-deletes", 0))
+    return int(summary.get("total-records", 0)) - marked
 
 
 def _before(keep: timedelta | None) -> datetime:
