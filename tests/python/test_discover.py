@@ -314,14 +314,16 @@ def test_one_slip_among_numbers_is_pointed_out(landing: Landing) -> None:
     assert table.hints == ["worth is a string because of 1.6 million; the rest are numbers"]
 
 
-def test_transaction_files_belong_to_the_tables_that_they_name(landing: Landing) -> None:
+@pytest.mark.parametrize("at", ["dms/txn", "dms/cdc", "dms/cdc/2020/11/17", "cdc"])
+def test_transaction_files_belong_to_the_tables_that_they_name(landing: Landing, at: str) -> None:
     landing.land("dms/hr/Jobs/LOAD00000001.csv", "id,name\n1,a\n")
-    landing.land("dms/txn/CDC_TXN-20201117153046033.csv", "I,Jobs,hr,13,Dan\nU,gone,hr,1\n")
+    landing.land(f"{at}/CDC_TXN-20201117153046033.csv", "I,Jobs,hr,13,Dan\nU,gone,hr,1\n")
     found = discover.survey(landing.root, "", {})
     (table,) = found.tables
-    assert table.settings["transactions_path"] == "dms/txn"
+    folder = at.removesuffix("/2020/11/17")
+    assert table.settings["transactions_path"] == folder
     assert table.settings["source_table"] == "hr.Jobs"
-    assert found.left == {"dms/txn": "it has changes of tables without a full load here: hr.gone"}
+    assert found.left == {folder: "it has changes of tables without a full load here: hr.gone"}
 
 
 # --- Debezium -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from tidemark import storage
 from tidemark.errors import ConfigError
-from tidemark.ingest.file_names import SIDE, is_change, is_load
+from tidemark.ingest.file_names import DMS_TRANSACTIONS, SIDE, is_change, is_load
 
 # Folders within a table's folder: dates and numbers, year=2026, p1, fullload, cdc.
 PART = re.compile(
@@ -57,8 +57,11 @@ def tables_below(root: Path, folder: Path) -> tuple[dict[str, list[str]], Left]:
     found: dict[str, list[str]] = defaultdict(list)
     left: Left = {}
     for file in files_below(root, folder):
-        parts = PurePosixPath(file).parent.parts
-        while parts and PART.fullmatch(parts[-1]):
+        path = PurePosixPath(file)
+        parts = path.parent.parts
+        # The folder of transaction files may be called `cdc`: it is CdcPath, not part of a table.
+        is_of_many = DMS_TRANSACTIONS.match(path.name)
+        while parts and PART.fullmatch(parts[-1]) and not (is_of_many and parts[-1].isalpha()):
             parts = parts[:-1]
         if parts:
             found["/".join(parts)].append(file)
