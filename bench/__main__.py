@@ -4,8 +4,9 @@ Both get the same files, one after the other. Tidemark runs in three ways: each 
 of its own, the same for a table without history, and with `tidemark up`. Its tables are compared
 with the truth. In the sizes `late`, changes arrive a batch late and deleted keys come back. 30
 tables are compared with dbt-spark's own merge (thirty.py), a table that is maintained with one that
-is not (maintained.py), and a log before and after a cut (retention.py). The figures go into
-docs/performance.md. BENCH_SIZES selects some of them, such as `BENCH_SIZES=3,100k,thirty`.
+is not (maintained.py), a log before and after a cut (retention.py), and the table formats with each
+other (formats.py). The figures go into docs/performance.md. BENCH_SIZES selects some of them, such
+as `BENCH_SIZES=3,100k,thirty`.
 """
 
 import os
@@ -20,7 +21,7 @@ from statistics import median
 
 from tabulate import tabulate
 
-from bench import data, maintained, retention, thirty
+from bench import data, formats, maintained, retention, thirty
 from bench.side import Side, run, timed
 from tidemark.spark import machine
 
@@ -40,6 +41,7 @@ TABLES = {
     "thirty": thirty.measure,
     "maintained": maintained.measure,
     "retention": retention.measure,
+    "formats": formats.measure,
 }
 _IDLE = 0.1
 

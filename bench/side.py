@@ -27,6 +27,8 @@ class Side:
         self, folder: Path, feed: Mapping[str, Any] = FEED, *, has_history: bool = True
     ) -> None:
         self.folder = folder
+        # Before the names of current and history, for another table format than Delta.
+        self.catalog = ""
         self.tidemark("init", str(folder))
         self.landing = folder / "landing" / "shop" / "customers"
         self.landing.mkdir(parents=True)
@@ -56,7 +58,7 @@ class Side:
         names = ", ".join(data.COLUMNS)
         tables = [
             f"(select {names} from {each})"
-            for each in ("current.cur_shop__customers", f"parquet.`{truth}`")
+            for each in (f"{self.catalog}current.cur_shop__customers", f"parquet.`{truth}`")
         ]
         sides = (tables, tables[::-1])
         counts = [f"(select count(*) from ({a} except all {b}))" for a, b in sides]
