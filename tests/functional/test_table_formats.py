@@ -92,12 +92,12 @@ def use_iceberg(project: Project, deletion_vectors_from: int | None = None) -> N
     """Every table of the project is Iceberg's, by the setting that a user writes."""
     file = project.folder / "dbt_project.yml"
     settings = yaml.safe_load(file.read_text())
-    settings["models"]["showcase"]["+file_format"] = "iceberg"
+    models = settings["models"]["showcase"]
+    models["+file_format"] = "iceberg"
     settings["snapshots"]["+file_format"] = settings["seeds"]["+file_format"] = "iceberg"
     if deletion_vectors_from is not None:
         for layer in ("current", "history"):
-            layers = settings["models"]["showcase"]
-            layers[layer]["+deletion_vectors_from"] = deletion_vectors_from
+            models[layer]["+deletion_vectors_from"] = deletion_vectors_from
     file.write_text(yaml.safe_dump(settings, sort_keys=False))
 
 
@@ -379,13 +379,11 @@ def test_a_table_goes_back_to_a_run_and_the_next_run_catches_up(
 def test_merges_mark_the_rows_that_they_change(club: Project) -> None:
     """In version 3 of the format a file has one vector, however many merges change it."""
     for name in people(club):
-        vectors = club.rows(f"iceberg.{name}.delete_files", MARKED, "1")
+        columns = ["file_format", "referenced_data_file"]
+        vectors = club.rows(f"iceberg.{name}.delete_files", columns, "1")
         assert vectors and {row[0] for row in vectors} == {"PUFFIN"}
         assert len({row[1] for row in vectors}) == len(vectors)
 
-
-# Of a table's files with marked rows.
-MARKED = ["file_format", "referenced_data_file"]
 
 READ = """
 import json, sys
