@@ -9,8 +9,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import jinja2
@@ -164,15 +165,21 @@ class Macros:
 
     def _macro(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            # A macro that another one calls is looked up as dbt does it, and may return a value.
-            text = _DEFINITION.sub(r"\1called_\2\3", _places()[name].read_text())
-            module = self._environment.from_string(text).module
+            known = self._environment.make_globals(None)
+            module = jinja2.Template.from_code(self._environment, _compiled(name), known).module
             try:
                 return str(getattr(module, f"called_{name}")(*arguments, **named))
             except _ReturnedError as returned:
                 return returned.value
 
         return call
+
+
+@cache
+def _compiled(name: str) -> CodeType:
+    """The file of a macro. What it calls is looked up as dbt does it, and may return a value."""
+    text = _DEFINITION.sub(r"\1called_\2\3", _places()[name].read_text())
+    return jinja2.Environment(extensions=["jinja2.ext.do"]).compile(text)
 
 
 def _places() -> dict[str, Path]:
