@@ -4,7 +4,7 @@ All are built together, batch by batch. Those with the same declaration share a 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -46,18 +46,17 @@ def found(module_project: Callable[[], Project], request: pytest.FixtureRequest)
 def build(project: Project, asked: Collection[str]) -> Found:
     """Land and build the tables of these scenarios, batch by batch."""
     found = Found()
-    tables = {
-        table: sharing
-        for table, sharing in TABLES.items()
-        if any(one.name in asked for one in sharing)
+    wanted = {
+        table: [one for one in sharing if one.name in asked] for table, sharing in TABLES.items()
     }
+    tables = {table: sharing for table, sharing in wanted.items() if sharing}
     for table, sharing in tables.items():
         _declare(project, table, sharing[0])
     for batch in range(1, BATCHES + 1):
         changed = [table for table, sharing in tables.items() if batch in sharing[0].later]
         for table in changed:
-            _declare_columns(project, table, TABLES[table][0].columns_at(batch))
-        arrived = [table for table in tables if _land(project, table, batch)]
+            _declare_columns(project, table, tables[table][0].columns_at(batch))
+        arrived = [table for table in tables if _land(project, table, tables[table], batch)]
         layers = ["current", "history"]
         sound = [table for table in arrived if table not in found.failures]
         models = [_model(layer, table) for table in sound for layer in layers]
@@ -98,9 +97,9 @@ def _declare_columns(project: Project, table: str, columns: dict[str, str]) -> N
     project.write(path, yaml.safe_dump(declared, sort_keys=False))
 
 
-def _land(project: Project, table: str, batch: int) -> int:
+def _land(project: Project, table: str, sharing: Iterable[Scenario], batch: int) -> int:
     files = 0
-    for one in TABLES[table]:
+    for one in sharing:
         for name, file in one.files(batch).items():
             path = f"{SOURCE}/{table}/{one.name}/{name}"
             project.land(path, file.read_bytes(), modified=one.modified_at(batch, name))

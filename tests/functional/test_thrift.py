@@ -55,7 +55,6 @@ QUERIES = {
     "seeds.words": "id, text, big",
     "marts.odd": "n, cast(t as string), b",
     "marts.people": "id, group_key, similarity",
-    "snapshots.snap": "id, name, dbt_valid_to is null, dbt_is_deleted",
     "tidemark.dead_letter where source_name = 'remote'": "position, column, value, reason",
 }
 
@@ -79,19 +78,29 @@ def test_the_same_tables_come_of_the_same_files(shop: Project, server: ThriftSer
     load = "1,one,1.00\n2,two,2.00\n3,three,3.00\n"
     day_2 = "U,1,uno,1.00\nU,1,eins,1.50\nD,2,,\nI,4,one.,4.00\nU,3,three,a lot\n"
     shop.land("remote/orders/LOAD00000001.csv", load)
-    shop.build()
     told = server.dbt(shop, "build")
     assert "Landed 3 rows from 1 file" in told
     shop.land("remote/orders/20240102-100000000.csv", day_2)
-    shop.build()
     told = server.tidemark(shop, "run")
     assert "Landed 4 rows from 1 file. 1 row went to tidemark.dead_letter." in told
+    # Embedded, all at once.
+    shop.build()
     for relation, columns in QUERIES.items():
         query = f"select {columns} from {relation} order by 1, 2, 3"
         expected = [tuple(row) for row in shop.spark.sql(query).collect()]
         found = [tuple(map(_plain, row)) for row in server.rows(query)]
         assert found == [tuple(map(_plain, row)) for row in expected], relation
         assert found, relation
+
+    snapshot = "select id, name, dbt_valid_to is null, dbt_is_deleted from snapshots.snap"
+    assert sorted(server.rows(snapshot)) == [
+        (1, "eins", True, "False"),
+        (1, "one", False, "False"),
+        (2, "two", False, "False"),
+        (2, "two", True, "True"),
+        (3, "three", True, "False"),
+        (4, "one.", True, "False"),
+    ]
 
     assert "Nothing to build" in server.tidemark(shop, "run")
     assert ("n", "int", "It's no number") in server.rows("describe marts.odd")

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from tests import environments
 from tests.environments import Environment
@@ -23,6 +24,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def csv_of(wheel: Environment, project: Path, query: str) -> list[str]:
     told = wheel.must("tidemark", "sql", "--format", "csv", query, cwd=project)
     return told.splitlines()[1:]
+
+
+def names(project: Path, relation: str, column: str = "name") -> list[str]:
+    """A column of a table, read without another Spark."""
+    schema, table = relation.split(".")
+    rows = DeltaTable(project / ".tidemark/warehouse" / f"{schema}.db" / table).to_pyarrow_table()
+    return sorted(map(str, rows[column].to_pylist()))
 
 
 def put(project: Path, path: str, text: str) -> None:
@@ -97,18 +105,10 @@ def test_tidemark_in_a_project_that_exists(wheel: Environment, tmp_path: Path) -
     told = wheel.must("dbt", "build", cwd=jaffle)
     assert "Landed 2 rows from 1 file." in told
     # Their models, hook and names of schemas work as before.
-    queries = {
-        "select customer from jaffle.orders order by 1": ["Ada", "Grace"],
-        "select count(*) from jaffle.audit": ["1"],
-        "select name from jaffle_current.cur_club__people order by 1": ["Ada", "Grace"],
-        "select name from jaffle.members order by 1": ["Ada", "Grace"],
-    }
-    both = " union all ".join(
-        f"select '{number}' as n, cast(c as string) from ({query}) as t(c)"
-        for number, query in enumerate(queries)
-    )
-    expected = [f"{n},{row}" for n, rows in enumerate(queries.values()) for row in rows]
-    assert sorted(csv_of(wheel, jaffle, both)) == expected
+    assert names(jaffle, "jaffle.orders", "customer") == ["Ada", "Grace"]
+    assert len(names(jaffle, "jaffle.audit", "at")) == 1
+    assert names(jaffle, "jaffle_current.cur_club__people") == ["Ada", "Grace"]
+    assert names(jaffle, "jaffle.members") == ["Ada", "Grace"]
 
     # Someone takes the merge out of their settings: nothing is built wrong without a word.
     file = jaffle / "dbt_project.yml"
@@ -121,4 +121,4 @@ def test_tidemark_in_a_project_that_exists(wheel: Environment, tmp_path: Path) -
         file.read_text().replace("'jaffle_shop', 'dbt'", "'jaffle_shop', tidemark, 'dbt'")
     )
     wheel.must("tidemark", "run", cwd=jaffle)
-    assert csv_of(wheel, jaffle, "select name from jaffle_current.cur_club__people") == ["Ada"]
+    assert names(jaffle, "jaffle_current.cur_club__people") == ["Ada"]
