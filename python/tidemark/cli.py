@@ -112,7 +112,7 @@ _on_target = click.option(
 @click.option("--into", metavar="DIR", help="The folder of an existing dbt project.")
 @click.option("--yes", is_flag=True, help="With --into: write without asking.")
 def _init(folder: str | None, example: str | None, into: str | None, yes: bool) -> None:
-    """Write a new project into DIR, or add Tidemark to an existing dbt project."""
+    """Create a new project in DIR, or add Tidemark to an existing dbt project."""
     from tidemark.scaffold import init
 
     if bool(folder) == bool(into) or (into and example):
@@ -154,7 +154,7 @@ def _init_into(project: Path, *, asks: bool) -> None:
 
 @_tidemark.command("deps")
 def _deps() -> None:
-    """Install the dbt packages, in place of `dbt deps`."""
+    """Install the dbt packages; use it instead of `dbt deps`."""
     from tidemark import paths
     from tidemark.dbt_plugin import packages
 
@@ -163,8 +163,8 @@ def _deps() -> None:
 
 
 @_tidemark.command("run")
-@click.option("--all", "build_all", is_flag=True, help="Build every model, with new files or not.")
-@click.option("--verbose", is_flag=True, help="Also print dbt's own lines.")
+@click.option("--all", "build_all", is_flag=True, help="Build every model, even without new files.")
+@click.option("--verbose", is_flag=True, help="Also print dbt's own output.")
 @_on_target
 def _run(build_all: bool, verbose: bool) -> None:
     """Land new files and build what depends on them."""
@@ -183,10 +183,10 @@ def _land() -> None:
 
 
 @_tidemark.command("status")
-@click.option("--check", is_flag=True, help="Only say red or green; the exit code is 1 if red.")
+@click.option("--check", is_flag=True, help="Print only red or green; exit with 1 if red.")
 @_on_target
 def _status(check: bool) -> None:
-    """Show each table: new files, dead letters, models to build, failures."""
+    """Show for each table: new files, dead letters, models to build, failures."""
     from tidemark import status
 
     for line in [status.check()] if check else status.lines():
@@ -200,7 +200,7 @@ def _status(check: bool) -> None:
 def _report(output: str | None, docs: str | None) -> None:
     """Write the state of the lake as an HTML page.
 
-    It shows what needs attention, then times, changes, dead letters, sizes, slow nodes and tests.
+    It shows what needs attention, freshness, changes, dead letters, sizes, slow models and tests.
     """
     from tidemark import page
 
@@ -211,7 +211,7 @@ def _report(output: str | None, docs: str | None) -> None:
 @click.argument("file")
 @_on_target
 def _confirm(file: str) -> None:
-    """Accept a file that was set aside for confirmation.
+    """Accept a file that was set aside until you confirm it.
 
     FILE is its path below the landing folder, as in the dead letter.
     """
@@ -248,12 +248,12 @@ def _noted(path: str, note: Callable[[Any, str, str], str]) -> str:
 
 @_tidemark.command("replay")
 @click.argument("names", metavar="SOURCE.TABLE", nargs=-1)
-@click.option("--all", "all_files", is_flag=True, help="All files, to rebuild a lost change log.")
+@click.option("--all", "all_files", is_flag=True, help="Read all files, to rebuild a lost log.")
 @_on_target
 def _replay(names: tuple[str, ...], all_files: bool) -> None:
-    """Read files with open dead letters again, after a fix.
+    """Read files with open dead letters again, after you have fixed the cause.
 
-    Without SOURCE.TABLE: the files of all tables.
+    Without SOURCE.TABLE: files of all tables.
     """
     from tidemark import runs
 
@@ -264,7 +264,7 @@ def _replay(names: tuple[str, ...], all_files: bool) -> None:
 
 @_tidemark.command("maintain")
 @click.argument("tables", metavar="TABLE", nargs=-1)
-@click.option("--dry-run", is_flag=True, help="Only show what there is to do.")
+@click.option("--dry-run", is_flag=True, help="Only show what it would do.")
 @click.option(
     "--vacuum-after",
     metavar="AGE",
@@ -275,10 +275,10 @@ def _replay(names: tuple[str, ...], all_files: bool) -> None:
 def _maintain(
     tables: tuple[str, ...], dry_run: bool, vacuum_after: str | None, force: bool
 ) -> None:
-    """Compact small files and delete the files of old versions.
+    """Compact small files and delete files that only old table versions use.
 
-    TABLE is a model, a feed (SOURCE.TABLE), or schema.table. Without it: all tables, and rows and
-    lines of old runs.
+    TABLE is a model, a feed (SOURCE.TABLE), or schema.table. Without it: all tables, and records of
+    old runs in tidemark.runs and tidemark.log.
     """
     from tidemark import maintain
 
@@ -291,9 +291,9 @@ def _maintain(
 @click.option("--to", "point", metavar="RUN|TIME", help="A run's id, or a time in UTC.")
 @_on_target
 def _restore(table: str, point: str | None) -> None:
-    """Put a current or history table back to what a run left, or show its versions.
+    """Reset a current or history table to its state after a run, or show its versions.
 
-    TABLE is the name of the model. The next run applies what came after.
+    TABLE is the name of the model. The next run applies all later loads again.
     """
     from tidemark import restore
 
@@ -305,12 +305,12 @@ def _restore(table: str, point: str | None) -> None:
 
 @_tidemark.command("erase")
 @click.argument("subject", required=False)
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Whom to erase; repeat it.")
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="A key to erase; repeatable.")
 @click.option(
-    "--keys-from", type=click.File(), metavar="FILE", help="One key in each line; - reads them."
+    "--keys-from", type=click.File(), metavar="FILE", help="One key per line; - is standard input."
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be erased.")
-@click.option("--keep-files", is_flag=True, help="Leave the landed files with their rows.")
+@click.option("--keep-files", is_flag=True, help="Do not delete landed files.")
 @_on_target
 def _erase(
     subject: str | None,
@@ -322,7 +322,7 @@ def _erase(
     """Erase a person's rows from all tables and landed files, for good.
 
     SUBJECT is a tag of columns in the YAML, such as customer. Without it: finish an erasure that
-    was interrupted.
+    was interrupted or failed.
     """
     from tidemark import erase
 
@@ -335,7 +335,7 @@ def _erase(
 @_tidemark.command("register")
 @_on_target
 def _register() -> None:
-    """Add the tables of the warehouse to a metastore that has lost them."""
+    """Register the tables of the warehouse again, after the metastore was lost."""
     from tidemark import restore
 
     restore.register()
@@ -343,12 +343,12 @@ def _register() -> None:
 
 @_tidemark.command("diff")
 @click.argument("ref")
-@click.option("--keep", is_flag=True, help="Keep the schemas with the results.")
+@click.option("--keep", is_flag=True, help="Do not drop the schemas with the results.")
 @_on_target
 def _diff(ref: str, keep: bool) -> None:
     """Show how the changes since a git branch or commit change the tables.
 
-    Builds the changed models, and what depends on them, into schemas of their own, and prints a
+    Builds the changed models, and what depends on them, into separate schemas, and prints a
     comparison as Markdown, for a pull request.
     """
     from tidemark import diff
@@ -361,7 +361,7 @@ def _diff(ref: str, keep: bool) -> None:
 @click.argument("statement")
 @click.option("--format", "output", type=click.Choice(("table", "csv", "json")), default="table")
 @click.option(
-    "--all", "shows_all", is_flag=True, help="In a table, also columns that begin with _."
+    "--all", "shows_all", is_flag=True, help="Also columns that begin with _ (format table)."
 )
 @_on_target
 def _sql(statement: str, output: str, shows_all: bool) -> None:
@@ -388,7 +388,7 @@ def _catalog() -> None:
 @click.option("--no-serve", is_flag=True, help="Only generate target/static_index.html.")
 @_on_target
 def _docs(port: int, no_serve: bool) -> None:
-    """Generate the documentation and serve it."""
+    """Generate the dbt docs and serve them."""
     from tidemark.dbt_plugin import dbt_docs
 
     dbt_docs.generate()
@@ -452,7 +452,7 @@ def _task(
 @click.option("--dms-task", metavar="TASK", required=True, help="Its ARN or identifier; calls AWS.")
 @_on_target
 def _verify(dms_task: str) -> None:
-    """Compare the change logs with the statistics of AWS DMS."""
+    """Compare the change logs with the row counts that AWS DMS reports."""
     from tidemark.aws import verify
 
     verify.run(dms_task)
@@ -473,7 +473,7 @@ def _verify(dms_task: str) -> None:
 @click.option("--header", type=click.Choice(feeds.HEADERS), help="Which files have a header.")
 @click.option("--delimiter", help="Default: inferred from the files.")
 def _add(names: tuple[str, ...], **settings: str | None) -> None:
-    """Write the three models of declared tables, or declare a new table.
+    """Write the three models of declared tables, or declare a new table with its models.
 
     SOURCE means all its declared tables. The options are for one SOURCE.TABLE that is not declared
     yet.
@@ -509,10 +509,10 @@ def _add(names: tuple[str, ...], **settings: str | None) -> None:
 
 @_tidemark.command("demo")
 @click.argument("domains", metavar="DOMAIN", nargs=-1)
-@click.option("--all", "all_of_them", is_flag=True, help="All of them.")
+@click.option("--all", "all_of_them", is_flag=True, help="Run all domains.")
 @_on_target
 def _demo(domains: tuple[str, ...], all_of_them: bool) -> None:
-    """Load sample changes of two or three days, step by step.
+    """Load sample changes of two or three days, day by day.
 
     DOMAIN is a folder of examples/ (default: insurance inventory).
     """
@@ -537,7 +537,7 @@ def _bundle(place: str) -> None:
 @_tidemark.command("up")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting.")
 def _up(conf: tuple[str, ...]) -> None:
-    """Start a Spark for this lake that stays, so that commands and dbt start faster."""
+    """Start a Spark for this lake that keeps running, so that commands and dbt start faster."""
     from tidemark.spark import warm
 
     warm.up(more=_settings(conf))
@@ -545,7 +545,7 @@ def _up(conf: tuple[str, ...]) -> None:
 
 @_tidemark.command("down")
 def _down() -> None:
-    """Stop the Spark of `tidemark up`, after the command that uses it."""
+    """Stop the Spark of `tidemark up`, once no command uses it."""
     from tidemark.spark import warm
 
     warm.down()
@@ -554,7 +554,7 @@ def _down() -> None:
 @_tidemark.command("watch")
 @_on_target
 def _watch() -> None:
-    """Run whenever files arrive in the landing folder, with a Spark that stays up."""
+    """Start a run whenever files arrive in the landing folder, with a Spark that keeps running."""
     from tidemark import watch
 
     watch.watch()
@@ -582,7 +582,7 @@ def _thrift(
     master: str,
     conf: tuple[str, ...],
 ) -> None:
-    """Run a Spark Thrift Server with Spark Connect on this lake."""
+    """Start, stop or check a Spark Thrift Server with Spark Connect on this lake."""
     from tidemark.spark import server
 
     if action == "start":
