@@ -8,8 +8,6 @@ upstream.
 import logging
 from importlib.util import find_spec
 
-from dbt.adapters.spark import session as spark_session
-
 from tidemark.dbt_plugin import methods, python_models, relations, sessions
 
 logging.getLogger("py4j").setLevel(logging.ERROR)
@@ -25,6 +23,4 @@ if find_spec("pyhive"):
 if find_spec("dbt.adapters.glue"):
     from tidemark.aws import glue_adapter
 
-    glue_adapter.install(
-        lambda value: sessions.literal(spark_session.SessionConnectionWrapper, value)
-    )
+    glue_adapter.install()

@@ -10,11 +10,9 @@ import yaml
 
 from tidemark import paths
 from tidemark.errors import ConfigError
+from tidemark.shared import shared
 
 TARGET_VARIABLE = "DBT_TARGET"
-
-# The method that dbt reports once it runs. Its command line overrides the files.
-_told: list[str] = []
 
 
 def use(name: str) -> None:
@@ -37,7 +35,7 @@ def require_spark() -> None:
 
 def use_method(name: str) -> None:
     """Use this method from now on, whatever the profile says."""
-    _told[:] = [name]
+    shared.method = name
 
 
 def method() -> str:
@@ -45,10 +43,8 @@ def method() -> str:
 
     A target of dbt-glue has no method; it returns `glue`.
     """
-    return (
-        _told[0]
-        if _told
-        else _method(profiles_dir() / "profiles.yml", os.environ.get(TARGET_VARIABLE, ""))
+    return shared.method or _method(
+        profiles_dir() / "profiles.yml", os.environ.get(TARGET_VARIABLE, "")
     )
 
 

@@ -4,7 +4,7 @@ Each function below replaces one named part of dbt-glue and gives the reason. db
 `install` if dbt-glue is installed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from dbt_common.clients.agate_helper import table_from_data_flat
 from dbt_common.exceptions import DbtRuntimeError
 
 from tidemark import aws
+from tidemark.dbt_plugin import sessions
 
 # dbt-glue's marker for Python code that it sends instead of SQL.
 _IS_CODE = "custom_glue_code_for_dbt_adapter"
 
 _execute_pasted = GlueCursor.execute
 _fetch_rows = GlueCursor.fetchall
-_literals: list[Callable[[Any], str]] = []
 
 
 def _execute(self: GlueCursor, sql: str, bindings: Sequence[Any] | None = None) -> Any:
@@ -33,7 +33,7 @@ def _execute(self: GlueCursor, sql: str, bindings: Sequence[Any] | None = None) 
     bind the values of seeds.
     """
     if bindings:
-        sql %= tuple(_literals[0](value) for value in bindings)
+        sql %= tuple(sessions.literal(type(self), value) for value in bindings)
     if _IS_CODE not in sql:
         sql = sql.replace("\\", "\\\\").replace("'", "\\'")
     return _execute_pasted(self, sql)
@@ -114,9 +114,8 @@ def _get_catalog(self: GlueAdapter, relation_configs: Any, used_schemas: Any) ->
     return table_from_data_flat(rows, list(_CATALOG)), []
 
 
-def install(literal: Callable[[Any], str]) -> None:
-    """Install the replacements. `literal` formats a seed's value as SQL."""
-    _literals[:] = [literal]
+def install() -> None:
+    """Install the replacements."""
     GlueCursor.execute = _execute
     GlueCursor.fetchall = _fetchall
     GlueAdapter.get_relation = _get_relation

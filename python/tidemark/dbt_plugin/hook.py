@@ -3,7 +3,6 @@
 import atexit
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -12,23 +11,18 @@ from tidemark import report, runs, storage
 from tidemark.errors import TidemarkError
 from tidemark.feeds import feeds_of
 from tidemark.ingest import landing
+from tidemark.shared import shared
 from tidemark.spark import lease, session
 
 # Set by `tidemark run`, which lands before it calls dbt.
 LANDED_VARIABLE = "TIDEMARK_LANDED"
 
-# Landing failures by `source.table`. Their models fail, the others are built.
-_failures: dict[str, str] = {}
-# Failures with which the run-end hook must fail. See the macro `give_back_lake`.
-_failures_at_end: list[str] = []
-# The lease of the lake. It is held until dbt ends, because dbt writes after landing.
-_lease = ExitStack()
-atexit.register(_lease.close)
+atexit.register(shared.lease.close)
 
 
 def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
     """Land the new files of the project's feeds. Returns lines for dbt's log, or ''."""
-    _failures.clear()
+    shared.landing_failures = {}
     if os.environ.get(LANDED_VARIABLE):
         return ""
     if runs.registers():
@@ -41,14 +35,14 @@ def land_for_dbt(sources: Sequence[Mapping[str, Any]]) -> str:
         return ""
     run_id = runs.new_run_id()
     spark = session.get()
-    _lease.enter_context(lease.held(spark))
+    shared.lease.enter_context(lease.held(spark))
     try:
         landed = landing.land(spark, feeds, storage.landing_folder(), run_id=run_id)
     except BaseException:
         # dbt stops without running the run-end hook.
-        _lease.close()
+        shared.lease.close()
         raise
-    _failures.update({entry.feed.name: entry.failure for entry in landed if entry.failure})
+    shared.landing_failures = {each.feed.name: each.failure for each in landed if each.failure}
     text = "\n".join([report.one_line(landed), *report.remarks(landed)])
     report.log(run_id, text)
     return text
@@ -70,23 +64,14 @@ def end_of_run(nodes: Iterable[Mapping[str, Any]] | None) -> tuple[str, str]:
     except TidemarkError as error:
         failure = str(error).strip()
     finally:
-        _lease.close()
+        shared.lease.close()
+    shared.failure_at_end = failure
     return "\n".join(lines), failure
-
-
-def landing_failure(name: str) -> str:
-    """Why landing of `source.table` failed in this run, or ''."""
-    return _failures.get(name, "")
-
-
-def fail_at_end(failure: str) -> None:
-    """Make the run-end hook fail with this text, unless it is empty."""
-    _failures_at_end[:] = [failure] if failure else []
 
 
 def refuse(statement: str) -> None:
     """Raise the failure of the run-end hook, which dbt sends as a statement."""
-    for failure in _failures_at_end:
-        if failure in statement:
-            _failures_at_end.clear()
-            raise DbtRuntimeError(failure)
+    failure = shared.failure_at_end
+    if failure and failure in statement:
+        shared.failure_at_end = ""
+        raise DbtRuntimeError(failure)

@@ -115,8 +115,7 @@ def land(
             finally:
                 wait(started)
 
-        suited = session.commits_tell(run_id) | session.suited_to(sizes)
-        suited |= reading.settings_for(sum(sizes))
+        suited = session.suited_to(sizes, run_id) | reading.settings_for(sum(sizes))
         try:
             # Spark may still be starting.
             carry_out_all(_without_spark)
@@ -126,7 +125,7 @@ def land(
         finally:
             for landed, plan in todo:
                 if landed.outcome:
-                    ledger.supersede(spark, own, landed.feed, plan)
+                    ledger.supersede(spark, own, landed.feed, plan, run_id)
             ledger.write_finished(own, work, run_id)
     ledger.write_run(own, [landed.as_run() for landed in work if landed.is_new], run_id)
     return work

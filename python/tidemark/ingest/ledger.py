@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark import formats
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed
 from tidemark.ingest import books
@@ -590,7 +591,7 @@ def replay(
     return sorted(row["file"] for row in found)
 
 
-def supersede(spark: "SparkSession", own: Books, feed: Feed, plan: Plan) -> None:
+def supersede(spark: "SparkSession", own: Books, feed: Feed, plan: Plan, run_id: str) -> None:
     """Close the earlier dead letters of the plan's files, which were read again."""
     is_open = f"{books.is_of(feed)} and superseded_by is null and load_id < {plan.load_id}"
     paths = {file.path for file in plan.files}
@@ -605,7 +606,7 @@ def supersede(spark: "SparkSession", own: Books, feed: Feed, plan: Plan) -> None
         # A MERGE takes no parameters.
         view = f"read_again_in_{plan.load_id}"
         spark.createDataFrame(places, columns).createOrReplaceTempView(view)
-        with session.settings_during(spark, session.of_run()):
+        with session.settings_during(spark, formats.commits_tell(run_id)):
             spark.sql(
                 f"""
                 merge into {books.DEAD_LETTER} as letter

@@ -35,6 +35,7 @@ import tidemark
 from tidemark import formats, paths, s3, targets
 from tidemark.errors import ConfigError, SetupError, printable
 from tidemark.formats.delta import register
+from tidemark.shared import shared
 from tidemark.spark import (
     class_archive,
     jars,
@@ -89,21 +90,15 @@ _JAVA_FOR_LARGE = {
 }
 # The key of the metastore in young_tables.json.
 _OF_METASTORE = "metastore"
-# The size of the current run's new files in bytes, and of those of one table the most.
-_size_of_run = [0]
-_size_of_table = [0]
-_run_id = [""]
 
 # dbt's threads ask for the session at the same time.
 _one_thread = threading.Lock()
 _one_adds = threading.Lock()
-# The base sessions over Connect, by the target's method: `session` is that of `tidemark up`.
-_remote: dict[str, SparkSession] = {}
 
 
 def is_remote() -> bool:
     """Whether Spark runs in another process."""
-    return targets.method() == "thrift" or targets.method() in _remote
+    return targets.method() == "thrift" or targets.method() in shared.remote
 
 
 def connect_url() -> str:
@@ -151,10 +146,10 @@ def get() -> SparkSession:
     targets.require_spark()
     with _one_thread:
         method = targets.method()
-        if method == "thrift" and method not in _remote:
-            _remote[method] = _connected()
-        if method in _remote:
-            return _remote[method]
+        if method == "thrift" and method not in shared.remote:
+            shared.remote[method] = _connected()
+        if method in shared.remote:
+            return shared.remote[method]
         running = _running()
         if not running and warm.running():
             running = _warm()
@@ -227,26 +222,20 @@ def fresh() -> SparkSession:
     return spark
 
 
-def suited_to(sizes: Iterable[int]) -> dict[str, str]:
+def suited_to(sizes: Iterable[int], run_id: str = "") -> dict[str, str]:
     """The settings for a run that reads so many bytes of each table, also for `fresh` sessions.
 
-    If Java has not started yet, its options also depend on them.
+    If Java has not started yet, its options also depend on them. Once a `run_id` is given, commits
+    have it, also if a later call gives none.
     """
-    of_tables = list(sizes)
-    _size_of_run[0], _size_of_table[0] = sum(of_tables), max(of_tables, default=0)
+    shared.sizes = tuple(sizes)
+    shared.run_id = run_id or shared.run_id
     return _suited()
-
-
-def commits_tell(run_id: str) -> dict[str, str]:
-    """The settings with which commits have the run's id, also for `fresh` sessions."""
-    _run_id[0] = run_id
-    return of_run()
 
 
 def of_run() -> dict[str, str]:
     """The settings with which commits have the current run's id, if there is one."""
-    run_id = _run_id[0]
-    return formats.commits_tell(run_id) if run_id else {}
+    return formats.commits_tell(shared.run_id) if shared.run_id else {}
 
 
 def _suited() -> dict[str, str]:
@@ -254,7 +243,7 @@ def _suited() -> dict[str, str]:
 
 
 def _for_size() -> dict[str, str]:
-    return _COMPILED if _size_of_table[0] >= _MUCH else {}
+    return _COMPILED if max(shared.sizes, default=0) >= _MUCH else {}
 
 
 def kill() -> None:
@@ -289,10 +278,10 @@ def _warm() -> SparkSession | None:
     if not url:
         return None
     spark_line.claim(paths.lake_dir())
-    _remote["session"] = _open_warm(url)
+    shared.remote["session"] = spark = _open_warm(url)
     # What a failed model has left there; one command at a time uses this Spark.
-    _remote["session"].catalog.clearCache()
-    return _remote["session"]
+    spark.catalog.clearCache()
+    return spark
 
 
 def _open_warm(url: str) -> SparkSession:
@@ -441,7 +430,7 @@ def _start() -> SparkSession:
 
 
 def _for_run(java_options: str) -> str:
-    for small, large in _JAVA_FOR_LARGE.items() if _size_of_run[0] >= _LARGE else ():
+    for small, large in _JAVA_FOR_LARGE.items() if sum(shared.sizes) >= _LARGE else ():
         java_options = java_options.replace(small, large)
     return java_options
 
