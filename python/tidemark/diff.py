@@ -325,5 +325,7 @@ def _drop(spark: SparkSession, nodes: Iterable[Any]) -> None:
         if node.database in formats.OTHERS:
             # Otherwise its files would stay.
             spark.sql(f"drop table if exists {_table(node)} purge")
+    own = [f"{each.name}." for each in formats.used() if each.has_own_names]
     for schema in sorted({node.schema for node in nodes}):
-        spark.sql(f"drop schema if exists `{schema}` cascade")
+        for catalog in ("", *own):
+            spark.sql(f"drop schema if exists {catalog}`{schema}` cascade")

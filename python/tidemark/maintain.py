@@ -191,7 +191,7 @@ def _maintain(
         try:
             table = looks[relation]
             if table is None or table.old_files is None:
-                table = formats.of(relation).look_by_spark(spark, relation)
+                table = formats.of(relation).look_by_spark(spark, relation, wanted.vacuum_after)
             return _work(spark, table, wanted) if table and table.is_due else None
         except Exception as error:  # the other tables are maintained
             failures.append(f"{relation}: {session.readable(error)}")
@@ -228,8 +228,8 @@ def _work(spark: "SparkSession", table: Table, wanted: Policy) -> _Done:
     # With --force, also the files that have just been replaced may be old enough.
     if table.old_files != 0 or wanted.force:
         deleted = format.delete_old(spark, table.relation, wanted.vacuum_after)
-    after = format.look(table.relation, wanted.vacuum_after)
-    after = after or format.look_by_spark(spark, table.relation) or table
+    after = format.look_by_spark(spark, table.relation, wanted.vacuum_after)
+    after = after or format.look(table.relation, wanted.vacuum_after) or table
     return _Done(table, after, *deleted, time.monotonic() - began)
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from tidemark.aws import catalog
 
-# With the value `glue`, the end of every run registers tables in AWS's Data Catalog.
-CATALOG_VARIABLE = "TIDEMARK_CATALOG"
 _NOTHING_TO_BUILD = "Nothing to build: every table has its newest load."
 
 
@@ -49,7 +47,7 @@ def run(
     `verbose` dbt also prints its own lines. `replay` names tables whose files with open dead
     letters are read again, with `replay_all` all their files; an empty list means all tables.
     Raises TablesFailedError, after the others are done, when tables failed to land. With
-    TIDEMARK_CATALOG the end of the run registers the tables, and raises what goes wrong there.
+    TIDEMARK_CATALOG=glue the end of the run registers the tables, and raises what goes wrong.
     With a policy for it, tables are maintained after that time has come, see `maintain`.
     """
     # If it is wrong, the run says so before it lands anything.
@@ -74,11 +72,8 @@ def new_run_id() -> str:
 
 
 def registers() -> bool:
-    """Whether the end of a run registers its tables. Raises ConfigError for an unknown catalog."""
-    named = os.environ.get(CATALOG_VARIABLE, "")
-    if named not in ("", "glue"):
-        raise ConfigError(f"{CATALOG_VARIABLE} is '{named}': it must be glue, or not be set.")
-    return bool(named)
+    """Whether the end of a run registers its tables in AWS's Data Catalog."""
+    return targets.catalog() == "glue"
 
 
 @dataclass(frozen=True)

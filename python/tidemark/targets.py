@@ -1,4 +1,4 @@
-"""The target that a command works on, and how it reaches Spark, from dbt's profile."""
+"""The target that a command works on: how it reaches Spark, from dbt's profile, and its catalog."""
 
 import os
 from functools import cache
@@ -13,6 +13,7 @@ from tidemark.errors import ConfigError
 from tidemark.shared import shared
 
 TARGET_VARIABLE = "DBT_TARGET"
+CATALOG_VARIABLE = "TIDEMARK_CATALOG"
 
 
 def use(name: str) -> None:
@@ -31,6 +32,19 @@ def require_spark() -> None:
             "The target glue only builds: run `dbt build --target glue`. Landing is done by the "
             "Glue job, python/tidemark_job.py; see docs/targets/aws.md."
         )
+
+
+def catalog() -> str:
+    """The catalog besides Spark's own metastore: `glue`, `rest` or ''.
+
+    Raises ConfigError for another one.
+    """
+    named = os.environ.get(CATALOG_VARIABLE, "")
+    if named not in ("", "glue", "rest"):
+        raise ConfigError(
+            f"{CATALOG_VARIABLE} is '{named}': it must be glue or rest, or not be set."
+        )
+    return named
 
 
 def use_method(name: str) -> None:

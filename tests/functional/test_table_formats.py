@@ -394,15 +394,21 @@ print(json.dumps([[str(row[name]) for name in sys.argv[2:]] for row in rows]))
 """
 
 
-@pytest.mark.parametrize("layer", ["current.cur", "history.hist"])
-def test_pyiceberg_reads_the_same_rows(
-    club: Project, tmp_path_factory: pytest.TempPathFactory, layer: str
-) -> None:
+def pyiceberg(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """PyIceberg and what it needs, installed beside our packages."""
     packages = tmp_path_factory.getbasetemp() / "pyiceberg"
     if not packages.exists():
         options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes")
         where = ("--target", str(packages), "--requirement", str(LOCK))
         subprocess.run([sys.executable, "-m", "pip", "install", *options, *where], check=True)
+    return packages
+
+
+@pytest.mark.parametrize("layer", ["current.cur", "history.hist"])
+def test_pyiceberg_reads_the_same_rows(
+    club: Project, tmp_path_factory: pytest.TempPathFactory, layer: str
+) -> None:
+    packages = pyiceberg(tmp_path_factory)
     table = f"{layer}_club__people"
     metadata = (Path(books.place(table)) / "metadata").glob("*.metadata.json")
     newest = max(metadata, key=lambda file: json.loads(file.read_text())["last-updated-ms"])

@@ -185,7 +185,7 @@ def test_tests_and_what_is_left_out_are_no_tables() -> None:
 
 def test_another_catalog_and_an_odd_prefix_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_CATALOG", "hive")
-    with pytest.raises(ConfigError, match="TIDEMARK_CATALOG is 'hive': it must be glue"):
+    with pytest.raises(ConfigError, match="is 'hive': it must be glue or rest"):
         runs.registers()
     monkeypatch.setenv("TIDEMARK_CATALOG_PREFIX", "Lake-")
     with pytest.raises(

@@ -33,3 +33,14 @@ def test_lost_files_are_told_the_same_by_embedded_spark_and_by_a_thrift_server()
     told = session.readable_text(f"{text}{rest}")
     assert told.endswith("its files are gone. Runbooks: docs/operate.md")
     assert session.readable_text(f"{server}{text}{rest}") == told
+
+
+@pytest.mark.parametrize("between", [": ", ") "])
+def test_a_rest_catalog_that_does_not_respond_is_named(
+    monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
+    """Embedded Spark and Connect print the class of an error in different ways."""
+    monkeypatch.setenv("TIDEMARK_CATALOG_URI", "https://catalog")
+    raised = f"(org.apache.iceberg.exceptions.RESTException{between}Error occurred while processing"
+    told = session.readable_text(f"{raised} GET request")
+    assert told.startswith("The REST catalog at https://catalog does not respond.")

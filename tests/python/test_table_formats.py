@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidemark import formats
+from tidemark.errors import ConfigError
 from tidemark.spark import jars, session, spark_line
 
 ICEBERG = formats.OTHERS["iceberg"]
@@ -76,6 +77,27 @@ def test_a_spark_without_a_lock_file_does_not_have_it(
     formats.note([ICEBERG])
     monkeypatch.setattr(spark_line, "name", lambda: "3.5")
     assert formats.used() == []
+
+
+def test_a_rest_catalog_gets_its_address_and_no_secret_is_a_setting(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formats.note([ICEBERG])
+    monkeypatch.setenv("TIDEMARK_CATALOG", "rest")
+    with pytest.raises(ConfigError, match="TIDEMARK_CATALOG_URI is not set"):
+        formats.settings()
+    monkeypatch.setenv("TIDEMARK_CATALOG_URI", "https://catalog")
+    monkeypatch.setenv("TIDEMARK_CATALOG_CREDENTIAL", "me:secret")
+    found = formats.settings()
+    assert found["spark.sql.catalog.iceberg.type"] == "rest"
+    # Iceberg reads the variables.
+    assert found["spark.sql.catalog.iceberg.uri"] == "env:TIDEMARK_CATALOG_URI"
+    assert found["spark.sql.catalog.iceberg.credential"] == "env:TIDEMARK_CATALOG_CREDENTIAL"
+    assert "spark.sql.catalog.iceberg.token" not in found
+    assert not [name for name in found if "hive" in name]
+    # The catalog knows its tables: those of a new metastore are not lost.
+    commits(project / "marts.db" / "a", n00001=5)
+    assert not [*formats.lost("marts", project / "marts.db")]
 
 
 def commits(table: Path, **at: int) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark.impl import (
     SCHEMA_NOT_FOUND_MESSAGES,
     TABLE_OR_VIEW_NOT_FOUND_MESSAGES,
@@ -26,6 +27,8 @@ from tidemark.ingest import books
 from tidemark.spark import session
 
 _TRIES = 8
+# What Iceberg says, and not Spark.
+_NO_NAMESPACE = "NoSuchNamespaceException"
 # In a name with other characters, Spark would see a pattern.
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 
@@ -39,22 +42,27 @@ def _list_relations(self: SparkAdapter, relation: Any) -> list[Any]:
     A relation with an identifier gives this table alone, if it is there.
     """
     name = relation.identifier if _PLAIN.fullmatch(relation.identifier or "") else "*"
-    where = f"in {relation.schema} like '{name}'"
+    where = f"{relation.schema} like '{name}'"
+    others = (each for format in _own_catalogs(self) for each in _in_catalog(self, format, where))
+    return [*_in_metastore(self, relation.schema, where), *others]
+
+
+def _in_metastore(self: SparkAdapter, schema: str, where: str) -> list[Any]:
     for attempt in range(_TRIES):
         try:
-            return _rows(self, f"show table extended {where}", self._get_relation_information)
+            return _rows(self, f"show table extended in {where}", self._get_relation_information)
         except DbtRuntimeError as error:
             message = str(error.msg)
             if any(text in message for text in SCHEMA_NOT_FOUND_MESSAGES):
                 return []
             if "SHOW TABLE EXTENDED is not supported" in message:
                 described = self._get_relation_information_using_describe
-                return _rows(self, f"show tables {where}", described)
+                return _rows(self, f"show tables in {where}", described)
             if not any(text in message for text in TABLE_OR_VIEW_NOT_FOUND_MESSAGES):
                 raise
             time.sleep(0.1 * 2**attempt)
     raise DbtRuntimeError(
-        f"The tables of {relation.schema} could not be listed, because tables were dropped each "
+        f"The tables of {schema} could not be listed, because tables were dropped each "
         "time. Check whether another dbt is running on this schema."
     )
 
@@ -62,7 +70,29 @@ def _list_relations(self: SparkAdapter, relation: Any) -> list[Any]:
 def _rows(self: SparkAdapter, statement: str, information: Callable[[Any], Any]) -> list[Any]:
     _, rows = self.execute(statement, fetch=True)
     found = self._build_spark_relation_list(row_list=rows, relation_info_func=information)
-    return [_in_its_catalog(self, each) for each in found]
+    own = _own_catalogs(self)
+    # An entry in the metastore is from before the format had a catalog of its own.
+    known = (each for each in found if formats.of_listed(each.information or "") not in own)
+    return [_in_its_catalog(self, each) for each in known]
+
+
+def _own_catalogs(self: SparkAdapter) -> list[Format]:
+    """The formats whose tables are not in the metastore."""
+    own = [each for each in formats.OTHERS.values() if each.has_own_names]
+    is_session = self.config.credentials.method == "session"
+    return [each for each in own if _has(each)] if own and is_session else []
+
+
+def _in_catalog(self: SparkAdapter, format: Format, where: str) -> list[Any]:
+    """The tables in the catalog of a format."""
+    try:
+        _, rows = self.execute(f"show tables in {format.name}.{where}", fetch=True)
+    except DbtRuntimeError as error:
+        if any(text in str(error.msg) for text in (*SCHEMA_NOT_FOUND_MESSAGES, _NO_NAMESPACE)):
+            return []
+        raise
+    told = {"database": format.name, "type": RelationType.Table, f"is_{format.name}": True}
+    return [self.Relation.create(schema=row[0], identifier=row[1], **told) for row in rows]
 
 
 def _in_its_catalog(self: SparkAdapter, relation: Any) -> Any:
@@ -84,9 +114,9 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
     Spark reads the metadata of every table that it lists, also of those of other projects. With
     hundreds of tables in a schema, a listing takes seconds.
 
-    All catalogs share the metastore, so a name belongs to one table. A node's own table in another
-    catalog than it should be is refused: dbt would take it for missing, or for the new one. So is a
-    table that the metastore has lost: another format than Delta would begin it anew in its folder.
+    A node's own table in another catalog than it should be is refused: dbt would take it for
+    missing, or for the new one. So is a table that the catalog has lost: another format than Delta
+    would begin it anew in its folder.
     """
     asked = self.__dict__.setdefault("_tidemark_asked", set())
     name = (schema.lower(), identifier.lower())
@@ -111,6 +141,8 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
         if wanted:
             _require_not_lost(formats.OTHERS[wanted], *name)
         return None
+    # A catalog with names of its own may have the same name.
+    found.sort(key=lambda each: each.database != wanted)
     if found[0].database != wanted and _is_own(found[0]):
         raise DbtRuntimeError(_in_another_format(found[0], wanted))
     return found[0]
@@ -129,7 +161,7 @@ def _require_not_lost(format: Format, schema: str, identifier: str) -> None:
     if registers:
         raise DbtRuntimeError(
             f"{books.place(f'{schema}.{identifier}')} has a table in {format.title}'s format that "
-            "the metastore does not have, so nothing was written. Register it (tidemark sql "
+            "the catalog does not have, so nothing was written. Register it (tidemark sql "
             f'"{registers}"), or delete the folder to begin the table anew.'
         )
 
@@ -180,16 +212,21 @@ _one_lists = threading.Lock()
 def _list_schemas_once(self: SparkAdapter, database: Any) -> list[str]:
     """Replaces SparkAdapter.list_schemas: dbt asks once for each schema, always the same.
 
-    All catalogs share the metastore's schemas.
+    A catalog has the metastore's schemas. If it has names of its own, it must have them, too.
     """
     _require_format(database)
+    names = next((each.name for each in _own_catalogs(self) if each.name == database), None)
     invocation = get_invocation_id()
     with _one_lists:
-        asked, schemas = self.__dict__.get("_tidemark_schemas", (None, []))
+        asked, known = self.__dict__.get("_tidemark_schemas", (None, {}))
         if asked != invocation:
-            schemas = _list_schemas(self, database)
-            self.__dict__["_tidemark_schemas"] = (invocation, schemas)
-        return list(schemas)
+            known = {None: _list_schemas(self, None)}
+            self.__dict__["_tidemark_schemas"] = (invocation, known)
+        if names not in known:
+            _, rows = self.execute(f"show schemas in {names}", fetch=True)
+            own = {row[0] for row in rows}
+            known[names] = [schema for schema in known[None] if schema in own]
+        return list(known[names])
 
 
 def _forget_relations(self: SparkAdapter, *_: Any) -> None:

@@ -1,8 +1,8 @@
 """Table formats. Each has a file here, and one in macros/formats with what dbt must do for it.
 
 Delta is the default, and its catalog can only be `spark_catalog`. The tables of each other format
-are in a catalog of its name, on the same metastore. A Spark gets the jars and settings of another
-format when it starts, if the project asks for the format or the lake has tables in it.
+are in a catalog of its name, usually on the same metastore. A Spark gets the jars and settings of
+another format when it starts, if the project asks for the format or the lake has tables in it.
 """
 
 import re
@@ -48,7 +48,7 @@ def settings() -> dict[str, str]:
     return {
         f"spark.sql.catalog.{each.name}{name}": value
         for each in used()
-        for name, value in each.settings.items()
+        for name, value in each.settings().items()
     }
 
 

@@ -73,8 +73,11 @@ class Delta(Format):
         except Exception:  # delta-rs cannot read all that Spark writes
             return None
 
-    def look_by_spark(self, spark: "SparkSession", relation: str) -> Table | None:
+    def look_by_spark(
+        self, spark: "SparkSession", relation: str, keep: timedelta | None
+    ) -> Table | None:
         """See `Format`."""
+        del keep
         if not spark.catalog.tableExists(books.quoted(relation)):
             return None
         detail = spark.sql(f"describe detail {books.quoted(relation)}").collect()[0]

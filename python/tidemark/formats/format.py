@@ -72,8 +72,15 @@ class Format(ABC):
     title: ClassVar[str]
     # Of another format than Delta: what `show table extended` says of its tables in the metastore.
     mark: ClassVar[re.Pattern[str]]
-    # And the Spark settings of its catalog, without the catalog's name.
-    settings: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def has_own_names(self) -> bool:
+        """Whether its catalog alone knows its tables. Otherwise, the metastore has them, too."""
+        return False
+
+    def settings(self) -> Mapping[str, str]:
+        """The Spark settings of its catalog, without the catalog's name."""
+        return {}
 
     @property
     def lock(self) -> Path:
@@ -95,9 +102,11 @@ class Format(ABC):
     def content(self, relation: str) -> Content | None:
         """What is in the table, without Spark; None if it is not built, or cannot be read here."""
 
-    def look_by_spark(self, spark: "SparkSession", relation: str) -> Table | None:
+    def look_by_spark(
+        self, spark: "SparkSession", relation: str, keep: timedelta | None
+    ) -> Table | None:
         """The table as Spark sees it, where `look` cannot see it; None without one."""
-        del spark, relation
+        del spark, relation, keep
         return None
 
     @abstractmethod

@@ -1,6 +1,10 @@
-"""Iceberg, in a catalog of its own on the same metastore. Its procedures do the work."""
+"""Iceberg, in a catalog of its own: on the same metastore, or a REST catalog.
+
+Its procedures do the work. Without Spark, only files in the warehouse of the metastore are read.
+"""
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -8,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tidemark.errors import TidemarkError
+from tidemark import targets
+from tidemark.errors import ConfigError, TidemarkError
 from tidemark.formats.format import (
     LARGEST,
     MANY,
@@ -27,6 +32,24 @@ if TYPE_CHECKING:
 
 # What a snapshot's summary calls the run that made it, also in the macro `_versions_of_iceberg`.
 _RUN = "tidemark-run"
+_SETTINGS = {
+    "": "org.apache.iceberg.spark.SparkCatalog",
+    # Each session keeps tables for half a minute, and would not see what another one writes.
+    ".cache-enabled": "false",
+    # Each commit writes the metadata of all that came before it.
+    ".table-default.write.metadata.delete-after-commit.enabled": "true",
+    ".table-default.write.metadata.previous-versions-max": "20",
+}
+# Properties of a REST catalog that have an environment variable.
+_OF_REST = ("uri", "warehouse", "credential", "token")
+_HIVE = {
+    ".type": "hive",
+    # Spark lacks the jar for Hive's locks. Here one process writes, and each table by one node.
+    ".hadoop.iceberg.engine.hive.lock-enabled": "false",
+    # As Spark's own client of the metastore, which may be new.
+    ".hadoop.hive.metastore.schema.verification": "false",
+    ".hadoop.datanucleus.schema.autoCreateAll": "true",
+}
 
 
 class Iceberg(Format):
@@ -35,20 +58,15 @@ class Iceberg(Format):
     name: ClassVar[str] = "iceberg"
     title: ClassVar[str] = "Iceberg"
     mark: ClassVar[re.Pattern[str]] = re.compile(r"\btable_type=ICEBERG\b", re.IGNORECASE)
-    settings: ClassVar[Mapping[str, str]] = {
-        "": "org.apache.iceberg.spark.SparkCatalog",
-        ".type": "hive",
-        # Each session keeps tables for half a minute, and would not see what another one writes.
-        ".cache-enabled": "false",
-        # Spark lacks the jar for Hive's locks. Here one process writes, and each table by one node.
-        ".hadoop.iceberg.engine.hive.lock-enabled": "false",
-        # As Spark's own client of the metastore, which may be new.
-        ".hadoop.hive.metastore.schema.verification": "false",
-        ".hadoop.datanucleus.schema.autoCreateAll": "true",
-        # Each commit writes the metadata of all that came before it.
-        ".table-default.write.metadata.delete-after-commit.enabled": "true",
-        ".table-default.write.metadata.previous-versions-max": "20",
-    }
+
+    @property
+    def has_own_names(self) -> bool:
+        """See `Format`."""
+        return targets.catalog() == "rest"
+
+    def settings(self) -> dict[str, str]:
+        """See `Format`."""
+        return _SETTINGS | (_rest() if self.has_own_names else _HIVE)
 
     def commits_tell(self, run_id: str) -> dict[str, str]:
         """See `Format`."""
@@ -56,9 +74,20 @@ class Iceberg(Format):
 
     def look(self, relation: str, keep: timedelta | None) -> Table | None:
         """See `Format`."""
+        if self.has_own_names:
+            return Table(relation, old_files=None)
         told = _metadata(relation)
-        if told is None:
+        return self._look(relation, told, keep) if told else None
+
+    def look_by_spark(
+        self, spark: "SparkSession", relation: str, keep: timedelta | None
+    ) -> Table | None:
+        """See `Format`."""
+        if not self.has_own_names or not spark.catalog.tableExists(books.quoted(relation)):
             return None
+        return self._look(relation, _metadata_by_spark(spark, relation), keep)
+
+    def _look(self, relation: str, told: Mapping[str, Any], keep: timedelta | None) -> Table:
         limit = _before(keep).timestamp() * 1000
         # Branches and tags keep theirs.
         kept = {ref["snapshot-id"] for ref in told.get("refs", {}).values()}
@@ -72,7 +101,7 @@ class Iceberg(Format):
 
     def content(self, relation: str) -> Content | None:
         """See `Format`."""
-        told = _metadata(relation)
+        told = None if self.has_own_names else _metadata(relation)
         if told is None:
             return None
         of_snapshot = {
@@ -126,20 +155,13 @@ class Iceberg(Format):
                 f"{relation}: the branches or tags {', '.join(others)} keep earlier versions. Drop "
                 "them, with the engine that created them"
             )
-        needed = {row.file_path for row in _rows(spark, relation, "all_files")}
-        needed |= {row.path for row in _rows(spark, relation, "all_manifests")}
+        _delete_orphans(spark, relation)
         (newest,) = _rows(spark, relation, "snapshots")
-        needed.add(newest.manifest_list)
-        plain = {re.sub(r"^file:/*", "/", place) for place in needed}
-        folder = folder_of(relation)
-        for file in [*folder.rglob("*.parquet"), *folder.rglob("*.avro")]:
-            if str(file) not in plain:
-                file.unlink()
         return Forgotten(int(newest.snapshot_id))
 
     def lost(self, schema: str, folder: Path) -> Iterator[tuple[str, str]]:
         """See `Format`."""
-        for metadata in sorted(folder.glob("*/metadata")):
+        for metadata in [] if self.has_own_names else sorted(folder.glob("*/metadata")):
             found = _newest_metadata(metadata)
             if found:
                 name = f"{self.name}.{schema}.{metadata.parent.name}"
@@ -153,9 +175,36 @@ class Iceberg(Format):
         return ""
 
 
+def _rest() -> dict[str, str]:
+    """The settings of a REST catalog. They name variables: Spark's settings can be seen."""
+    variables = {name: f"{targets.CATALOG_VARIABLE}_{name.upper()}" for name in _OF_REST}
+    if not os.environ.get(variables["uri"]):
+        raise ConfigError(
+            f"{targets.CATALOG_VARIABLE} is 'rest', but {variables['uri']} is not set. Set it to "
+            "the catalog's URI, such as https://catalog.example.com/api/catalog."
+        )
+    told = {f".{name}": f"env:{each}" for name, each in variables.items() if os.environ.get(each)}
+    return {".type": "rest", **told}
+
+
 def _metadata(relation: str) -> dict[str, Any] | None:
     found = _newest_metadata(folder_of(relation) / "metadata")
     return json.loads(found.read_text()) if found else None
+
+
+def _metadata_by_spark(spark: "SparkSession", relation: str) -> dict[str, Any]:
+    """The same from the table's metadata tables: perhaps only its catalog can read its files."""
+    refs = {ref.name: {"snapshot-id": ref.snapshot_id} for ref in _rows(spark, relation, "refs")}
+    snapshots = [
+        {
+            "snapshot-id": row.snapshot_id,
+            "timestamp-ms": row.committed_at.timestamp() * 1000,
+            "summary": row.summary,
+        }
+        for row in _rows(spark, relation, "snapshots")
+    ]
+    current = refs.get("main", {}).get("snapshot-id")
+    return {"refs": refs, "snapshots": snapshots, "current-snapshot-id": current}
 
 
 def _files(relation: str, told: Mapping[str, Any]) -> Table:
@@ -190,6 +239,27 @@ def _rows(spark: "SparkSession", relation: str, metadata: str) -> list[Any]:
 def _call(procedure: str, relation: str, arguments: str) -> str:
     catalog, name = relation.split(".", 1)
     return f"call {catalog}.system.{procedure}(table => {books.literal(name)}, {arguments})"
+
+
+def _delete_orphans(spark: "SparkSession", relation: str) -> None:
+    """Delete the files in a table's folder that no snapshot has.
+
+    Without a list of files, the procedure refuses to look at those of the last day. Here they are
+    all old: only one process writes.
+    """
+    described = spark.sql(f"describe table extended {books.quoted(relation)}")
+    folder = described.where("col_name = 'Location'").collect()[0].data_type
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(folder)
+    # Spark may give another scheme than the table's, and then the procedure would ignore them.
+    root = re.sub(r"(?<=/)[^/].*", "", folder, count=1)
+    path = f"concat('{root}', regexp_replace(path, '^([a-zA-Z0-9]+:)?/+', '')) as file_path"
+    view = "_tidemark_files_of_" + re.sub(r"\W", "_", relation)
+    listed = files.selectExpr(path, "timestamp'1970-01-01' as last_modified")
+    listed.createOrReplaceTempView(view)
+    try:
+        spark.sql(_call("remove_orphan_files", relation, f"file_list_view => '{view}'")).collect()
+    finally:
+        spark.catalog.dropTempView(view)
 
 
 def _newest_metadata(folder: Path) -> Path | None:

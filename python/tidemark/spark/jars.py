@@ -36,11 +36,12 @@ class Jar:
     group: str
     artifact: str
     version: str
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
-        """The file's name in the cache."""
-        return f"{self.artifact}-{self.version}.jar"
+        """The file's name in the cache, as in the repository."""
+        return "-".join(filter(None, (self.artifact, self.version, self.classifier))) + ".jar"
 
 
 def session_locks() -> list[Path]:
@@ -102,13 +103,20 @@ def require_java() -> str:
 
 
 def _ivy_xml(jars: list[Jar]) -> str:
-    dependencies = "".join(
-        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
-        f'rev={quoteattr(jar.version)} transitive="false" conf="default->master"/>'
-        for jar in jars
-    )
+    # Ivy takes only one dependency of a module.
+    modules: dict[str, str] = {}
+    for jar in jars:
+        module = (
+            f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
+            f'rev={quoteattr(jar.version)} transitive="false" conf="default->master">'
+        )
+        classifier = f" m:classifier={quoteattr(jar.classifier)}" if jar.classifier else ""
+        artifact = f'<artifact name={quoteattr(jar.artifact)} type="jar" ext="jar"{classifier}/>'
+        modules[module] = modules.get(module, "") + artifact
+    dependencies = "".join(f"{each}{modules[each]}</dependency>" for each in modules)
     return (
-        '<ivy-module version="2.0"><info organisation="tidemark" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="tidemark" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
@@ -143,7 +151,7 @@ def install(locks: Iterable[Path] | None = None) -> list[Path]:
         (work / "ivy.xml").write_text(_ivy_xml(missing))
         command = [java_command, "-jar", str(ivy), "-ivy", str(work / "ivy.xml")]
         command += ["-cache", str(work / "ivy-cache")]
-        command += ["-retrieve", str(work / "[artifact]-[revision].[ext]")]
+        command += ["-retrieve", str(work / "[artifact]-[revision](-[classifier]).[ext]")]
         mirror = os.environ.get(MIRROR_VARIABLE)
         if mirror:
             (work / "settings.xml").write_text(_mirror_settings(mirror))

@@ -626,6 +626,12 @@ def readable_text(message: str) -> str:
             "A table of this query is in Iceberg's format. Its name has three parts: "
             "iceberg.schema.table. See docs/table_formats.md"
         )
+    if re.search(r"iceberg\.exceptions\.RESTException\W+Error occurred while processing", message):
+        uri = os.environ.get(f"{targets.CATALOG_VARIABLE}_URI")
+        return (
+            f"The REST catalog at {uri} does not respond. Check {targets.CATALOG_VARIABLE}_URI, and "
+            "that the catalog runs."
+        )
     missing = "DATA_SOURCE_NOT_FOUND|ClassNotFoundException|[Cc]atalog plugin class|PLUGIN_CLASS"
     if re.search(rf"({missing}).*\bdelta\b", message):
         return (

@@ -1,0 +1,226 @@
+"""Iceberg tables in a REST catalog: the commands as people type them, and another engine.
+
+Every test goes on with the lake that the one before has left.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests import rest_catalog
+from tests.functional import test_table_formats as table_formats
+from tests.project import Project
+from tidemark.spark import spark_line
+
+pytestmark = [
+    pytest.mark.functional,
+    pytest.mark.slow,
+    pytest.mark.skipif(spark_line.name() == "3.5", reason="Spark 3.5 has Delta only"),
+]
+
+CURRENT, HISTORY = "iceberg.current.cur_club__people", "iceberg.history.hist_club__people"
+MODELS = {
+    "marts/club_names.sql": "select id, name from {{ ref('cur_club__people') }}",
+    "marts/club_view.sql": """
+{{ config(materialized='view') }}
+select name from {{ ref('club_names') }}
+""",
+}
+READ = """
+import json, sys
+from pyiceberg.catalog.rest import RestCatalog
+
+table = RestCatalog("rest", uri=sys.argv[1]).load_table(sys.argv[2])
+rows = table.scan().to_arrow().to_pylist()
+print(json.dumps(sorted([row["id"], row["name"]] for row in rows)))
+"""
+
+
+@dataclass
+class Club:
+    """A project whose tables are in a REST catalog. Its commands use a Spark that is up."""
+
+    project: Project
+    folder: Path
+    uri: str
+
+    def tell(self, *arguments: str, **variables: str) -> str:
+        """What a command prints; it succeeds, or the text says how it ended."""
+        command = [str(Path(sys.executable).with_name(arguments[0])), *arguments[1:]]
+        ended = subprocess.run(
+            command,
+            cwd=self.project.folder,
+            env={
+                **os.environ,
+                "TIDEMARK_LAKE": str(self.folder / "lake"),
+                "TIDEMARK_LANDING": str(self.project.landing),
+                "TIDEMARK_CATALOG": "rest",
+                "TIDEMARK_CATALOG_URI": self.uri,
+                "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+                **variables,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        failed = f"\nexit code {ended.returncode}" if ended.returncode else ""
+        return ended.stdout + ended.stderr + failed
+
+    def run(self, *arguments: str, **variables: str) -> str:
+        said = self.tell("tidemark", *arguments, **variables)
+        assert "exit code" not in said, said
+        return said
+
+    def rows(self, query: str) -> list[str]:
+        return self.run("sql", query, "--format", "csv").splitlines()[1:]
+
+    def land(self, day: int, content: str) -> None:
+        self.project.land(f"club/people/202401{day:02}-100000000.csv", content)
+
+
+@pytest.fixture(scope="module")
+def club(
+    module_project: Callable[[], Project], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Club]:
+    project = module_project()
+    table_formats.use_iceberg(project, deletion_vectors_from=1)
+    project.add("club.people", {"id": "int", "name": "string"}, "id")
+    sources = project.folder / "models/staging/club/_club__sources.yml"
+    declared = yaml.safe_load(sources.read_text())
+    declared["sources"][0]["tables"][0]["columns"][0]["config"] = {"meta": {"subject": "member"}}
+    sources.write_text(yaml.safe_dump(declared, sort_keys=False))
+    project.write("snapshots/club.yml", table_formats.MEMBERS)
+    for name, sql in MODELS.items():
+        project.write(f"models/{name}", sql)
+    folder = tmp_path_factory.mktemp("rest")
+    with rest_catalog.running(folder) as uri:
+        made = Club(project, folder, uri)
+        yield made
+        made.tell("tidemark", "down")
+
+
+def test_a_catalog_without_an_address_gets_a_sentence(club: Club) -> None:
+    club.land(1, "I,1,a\nI,2,b\n")
+    said = club.tell("tidemark", "run", TIDEMARK_CATALOG_URI="")
+    assert "TIDEMARK_CATALOG_URI is not set" in said
+    assert "exit code 1" in said
+
+
+def test_tables_are_built_and_merged_in_the_catalog(club: Club) -> None:
+    assert "Spark is up." in club.run("up")
+    club.run("run")
+    club.land(3, "U,1,aaa\nD,2,\nI,3,c\n")
+    club.run("run")
+    # Late.
+    club.land(2, "U,1,aa\n")
+    club.run("run")
+    assert club.rows(f"select id, name from {CURRENT} order by id") == ["1,aaa", "3,c"]
+    history = f"select id, name, is_current from {HISTORY} order by id, valid_from"
+    assert club.rows(history) == ["1,a,false", "1,aa,false", "1,aaa,true", "2,b,false", "3,c,true"]
+    assert club.rows("select name from marts.club_view order by 1") == ["aaa", "c"]
+    members = "select name from iceberg.snapshots.club_members where dbt_valid_to is null"
+    assert sorted(club.rows(members)) == ["aaa", "b", "c"]
+    # They are where the catalog puts them.
+    assert sorted(table.parent.name for table in club.folder.glob("tables/*/*/metadata")) == [
+        "current", "history", "marts", "snapshots",
+    ]  # fmt: skip
+    assert "Nothing to build" in club.run("run")
+
+
+@pytest.mark.parametrize("table", [CURRENT, HISTORY])
+def test_pyiceberg_reads_them_from_the_catalog(
+    club: Club, tmp_path_factory: pytest.TempPathFactory, table: str
+) -> None:
+    packages = table_formats.pyiceberg(tmp_path_factory)
+    told = subprocess.run(
+        [sys.executable, "-c", READ, club.uri, table.partition(".")[2]],
+        env={**os.environ, "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    expected = club.rows(f"select id, name from {table} order by 1, 2")
+    assert expected
+    assert [f"{id},{name}" for id, name in json.loads(told)] == expected
+
+
+def test_a_full_refresh_and_docs_know_the_tables(club: Club) -> None:
+    before = club.rows(f"select id, name from {HISTORY} order by 1, 2")
+    said = club.tell("dbt", "build", "--full-refresh", "--select", "cur_club__people+")
+    assert "Completed successfully" in said, said
+    assert club.rows(f"select id, name from {HISTORY} order by 1, 2") == before
+    assert "exit code" not in club.tell("dbt", "docs", "generate")
+    catalog = json.loads((club.project.folder / "target" / "catalog.json").read_text())
+    (columns,) = [
+        list(node["columns"]) for name, node in catalog["nodes"].items() if "club_names" in name
+    ]
+    assert columns == ["id", "name"]
+
+
+def test_a_table_goes_back_to_a_run(club: Club) -> None:
+    club.land(4, "U,3,cc\n")
+    club.run("run", TIDEMARK_RUN_ID="before")
+    club.land(5, "U,3,ccc\n")
+    club.run("run")
+    club.run("restore", "cur_club__people", "--to", "before")
+    assert club.rows(f"select name from {CURRENT} where id = 3") == ["cc"]
+    club.run("run")
+    assert club.rows(f"select name from {CURRENT} where id = 3") == ["ccc"]
+
+
+def test_maintain_expires_old_snapshots(club: Club) -> None:
+    said = club.run("maintain", "cur_club__people", "--vacuum-after", "1 second", "--force")
+    assert f"{CURRENT} " in said
+    assert club.rows(f"select count(*) from {CURRENT}.snapshots") == ["1"]
+    assert "Maintained 0 of 1 table" in club.run("maintain", "cur_club__people")
+
+
+def test_an_erasure_leaves_nothing(club: Club) -> None:
+    club.land(6, "I,7,Zebulon\nI,8,Zoe\n")
+    club.run("run")
+    club.land(7, "U,7,Zebulonia\n")
+    club.run("run")
+    tables = [club.folder / "tables" / name for name in (
+        "current/cur_club__people", "history/hist_club__people", "snapshots/club_members",
+    )]  # fmt: skip
+    data = tables[0] / "data"
+    written = max(data.glob("*.parquet"), key=lambda file: file.stat().st_mtime)
+    written.with_name("of-no-snapshot.parquet").write_bytes(written.read_bytes())
+    assert all(table_formats.values(table, "Zebulon") for table in tables)
+    club.run("erase", "member", "--key", "7")
+    assert not any(table_formats.values(table, "Zebulon") for table in tables)
+    assert club.rows(f"select id from {CURRENT} order by id") == ["1", "3", "8"]
+
+
+def test_a_table_of_the_metastore_is_not_begun_anew(club: Club) -> None:
+    """Without the variable the tables were in the metastore. They can be registered."""
+    club.run("down")
+    lake = {"TIDEMARK_LAKE": str(club.folder / "other")}
+    club.run("run", TIDEMARK_CATALOG="", **lake)
+    club.land(8, "U,8,Zoey\n")
+    club.run("run", TIDEMARK_CATALOG="", **lake)
+    club.land(9, "U,8,Zoya\n")
+    other = {**lake, "TIDEMARK_CATALOG_URI": club.uri}
+    for table in (CURRENT, HISTORY, "iceberg.marts.club_names", "iceberg.snapshots.club_members"):
+        club.run("sql", f"drop table {table}", **other)
+    said = club.tell("tidemark", "run", **other)
+    assert "the catalog does not have" in said
+    assert "call iceberg.system.register_table(table => 'current.cur_club__people'" in said
+    assert f"{CURRENT} is registered" in club.run("register", **other)
+    club.run("run", **other)
+    assert club.rows(f"select name from {CURRENT} where id = 8") == ["Zoya"]
+    assert club.rows(f"select count(*) from {HISTORY} where id = 8") == ["2"]
+
+
+def test_a_catalog_that_does_not_answer_gets_a_sentence(club: Club) -> None:
+    club.land(10, "U,8,Zo\n")
+    said = club.tell("tidemark", "run", TIDEMARK_CATALOG_URI="http://127.0.0.1:9")
+    assert "exit code 1" in said
+    assert "The REST catalog at http://127.0.0.1:9 does not respond" in said
