@@ -629,8 +629,8 @@ def readable_text(message: str) -> str:
     if re.search(r"iceberg\.exceptions\.RESTException\W+Error occurred while processing", message):
         uri = os.environ.get(f"{targets.CATALOG_VARIABLE}_URI")
         return (
-            f"The REST catalog at {uri} does not respond. Check {targets.CATALOG_VARIABLE}_URI, and "
-            "that the catalog runs."
+            f"The REST catalog at {uri} does not respond. Check {targets.CATALOG_VARIABLE}_URI, "
+            "and that the catalog runs."
         )
     missing = "DATA_SOURCE_NOT_FOUND|ClassNotFoundException|[Cc]atalog plugin class|PLUGIN_CLASS"
     if re.search(rf"({missing}).*\bdelta\b", message):
