@@ -11,11 +11,13 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -714,6 +716,7 @@ def _brief(event: Event) -> str:
 # Builds must not read what these tables hold; and how they were after a load is asked for.
 GOING_ON = ("conv.by_seq", "conv.in_order", "conv.in_order_partial")
 AS_OF_LOAD = ("conv.by_seq", "conv.partial", "conv.by_epoch", "conv.known", "conv.extract")
+T = TypeVar("T")
 # With options that seldom differ from others.
 _RARER = pytest.param("rarer", marks=pytest.mark.slow)
 
@@ -757,9 +760,9 @@ def test_tables_converge(module_project: Callable[[], Project], which: str) -> N
         project.build()
         for table, version in zip(going_on, lost, strict=True):
             _find_again(project, table, version)
+        _side_by_side(partial(compare, project, when=f"after batch {batch + 1}"), tables)
         for table in tables:
             table.landed = len(table.events)
-            compare(project, table, f"after batch {batch + 1}")
             if batch > 0 and table.name.startswith("conv.in_order"):
                 sql = _history_sql(project, table)
                 assert "last_versions as" in sql, "not a build that goes on"
@@ -996,6 +999,12 @@ def _commits(project: Project, relation: str) -> int:
     return len(list(folder.glob("*.json")))
 
 
+def _side_by_side(read: Callable[[Table], T], tables: Sequence[Table]) -> list[T]:
+    """What it reads of each table, in their order."""
+    with ThreadPoolExecutor(4) as threads:
+        return list(threads.map(read, tables))
+
+
 def _rebuild_is_the_same(project: Project, tables: Sequence[Table]) -> None:
     """Rule 26, our own columns included."""
     ours = ("_op", "_order", "_changed_at", "_load_id")
@@ -1011,11 +1020,10 @@ def _rebuild_is_the_same(project: Project, tables: Sequence[Table]) -> None:
         ]
         return current, histories
 
-    before = [content(table) for table in tables]
+    before = _side_by_side(content, tables)
     models = [name.split(".")[1] for table in tables for name in table.relations[1:]]
     project.build("--full-refresh", "--select", *models)
-    for table, known in zip(tables, before, strict=True):
-        found = content(table)
+    for table, known, found in zip(tables, before, _side_by_side(content, tables), strict=True):
         (current, histories), (current_now, histories_now) = known, found
         pairs = zip([current, *histories], [current_now, *histories_now], strict=True)
         differ = [row for was, now in pairs for row in (*was, *now) if (row in was) != (row in now)]
