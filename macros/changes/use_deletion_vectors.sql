@@ -10,11 +10,7 @@
     {%- set properties = tidemark.table_format(config.get('file_format')).marks_rows -%}
     {%- if from_rows is not none and row_count >= from_rows | int -%}
         {%- if properties | first not in tidemark._properties(table) -%}
-            {%- set told = [] -%}
-            {%- for name, value in properties.items() -%}
-                {%- do told.append("'" ~ name ~ "' = '" ~ value ~ "'") -%}
-            {%- endfor -%}
-            {%- do run_query('alter table ' ~ table ~ ' set tblproperties (' ~ told | join(', ') ~ ')') -%}
+            {%- do tidemark._set_properties(table, properties) -%}
         {%- endif -%}
     {%- endif -%}
 {%- endmacro -%}

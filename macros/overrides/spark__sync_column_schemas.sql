@@ -49,11 +49,9 @@
     {%- for name, type in altered.copy().items() if not format.widens(old_types[name | lower], type) -%}
         {%- do rewritten.update({name: altered.pop(name)}) -%}
     {%- endfor -%}
-    {%- for property, value in format.widening.items() if altered -%}
-        {%- do run_query(
-            "alter table " ~ target_relation ~ " set tblproperties ('" ~ property ~ "' = '" ~ value ~ "')"
-        ) -%}
-    {%- endfor -%}
+    {%- if altered and format.widening -%}
+        {%- do tidemark._set_properties(target_relation, format.widening) -%}
+    {%- endif -%}
     {%- for name, type in altered.items() -%}
         {%- do run_query("alter table " ~ target_relation ~ " alter column `" ~ name ~ "` type " ~ type) -%}
     {%- endfor -%}
