@@ -1,6 +1,6 @@
 """What the table formats cost, each with copy-on-write and merge-on-read.
 
-Four projects get the same files (200,000 rows, then 8 batches of 2,000 changes), in turns, each
+Four projects get the same files (200,000 rows, then 5 batches of 2,000 changes), in turns, each
 with a Spark that `tidemark up` keeps. In the end all are maintained.
 """
 
@@ -14,7 +14,7 @@ from bench import data
 from bench.side import Side, timed
 from tidemark.maintain import size_of
 
-_ROWS, _BATCHES, _CHANGES = 200_000, 8, 2_000
+_ROWS, _BATCHES, _CHANGES = 200_000, 5, 2_000
 _NEVER = 10**9
 # The format, and from how many rows on its merges only mark the rows that they change.
 _WAYS = {

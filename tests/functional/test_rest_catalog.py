@@ -128,7 +128,7 @@ def test_tables_are_built_and_merged_in_the_catalog(club: Club) -> None:
     members = "select name from iceberg.snapshots.club_members where dbt_valid_to is null"
     assert sorted(club.rows(members)) == ["aaa", "b", "c"]
     # They are where the catalog puts them.
-    assert sorted(table.parent.name for table in club.folder.glob("tables/*/*/metadata")) == [
+    assert sorted(table.parent.parent.name for table in club.folder.glob("tables/*/*/metadata")) == [
         "current", "history", "marts", "snapshots",
     ]  # fmt: skip
     assert "Nothing to build" in club.run("run")
