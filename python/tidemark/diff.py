@@ -184,8 +184,9 @@ def _tables(manifest: Any) -> dict[str, Any]:
 
 def _require_own_schemas(spark: SparkSession, wanted: Mapping[str, Any]) -> None:
     """Refuse a schema that exists: the results would be among its tables, and it is dropped."""
+    catalogs = ("", *(f"{each.name}." for each in formats.used() if each.catalog))
     for node in wanted.values():
-        if spark.catalog.databaseExists(f"`{node.schema}`"):
+        if any(spark.catalog.databaseExists(f"{each}`{node.schema}`") for each in catalogs):
             raise ConfigError(
                 f"The result of {node.name} would replace {node.relation_name} or be beside other "
                 f"tables: the schema {node.schema} exists. tidemark diff changes the schema of the "
@@ -325,7 +326,7 @@ def _drop(spark: SparkSession, nodes: Iterable[Any]) -> None:
         if node.database in formats.OTHERS:
             # Otherwise its files would stay.
             spark.sql(f"drop table if exists {_table(node)} purge")
-    own = [f"{each.name}." for each in formats.used() if each.has_own_names]
+    catalogs = ("", *(f"{each.name}." for each in formats.used() if each.catalog))
     for schema in sorted({node.schema for node in nodes}):
-        for catalog in ("", *own):
+        for catalog in catalogs:
             spark.sql(f"drop schema if exists {catalog}`{schema}` cascade")

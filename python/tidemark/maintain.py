@@ -112,12 +112,16 @@ def maintain(
         return
     looks = _looks(chosen, wanted)
     due = [table for table in looks.values() if table and table.is_due]
+    # Of these, nothing is known without Spark.
+    unseen = [table for table in due if not table.files]
     logs = [feed for feed in parsed.feeds if feed.log.replace("`", "") in chosen]
     cuts = retention.due(own, logs) if own else []
     old_runs = _old_runs(own, wanted) if own and not names else 0
     if own and (dry_run or not (due or old_runs or cuts)):
-        if due:
-            say(_planned(due))
+        if len(due) > len(unseen):
+            say(_planned(table for table in due if table.files))
+        if unseen:
+            say(f"{report.counted(len(unseen), 'table')}: only Spark can tell, without --dry-run.")
         if old_runs:
             say(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
         retention.show(own, parsed, cuts, say)
@@ -189,9 +193,7 @@ def _maintain(
 
     def work(relation: str) -> _Done | None:
         try:
-            table = looks[relation]
-            if table is None or table.old_files is None:
-                table = formats.of(relation).look_by_spark(spark, relation, wanted.vacuum_after)
+            table = _seen(spark, relation, looks[relation], wanted)
             return _work(spark, table, wanted) if table and table.is_due else None
         except Exception as error:  # the other tables are maintained
             failures.append(f"{relation}: {session.readable(error)}")
@@ -219,6 +221,15 @@ def _suited(looks: dict[str, Table | None]) -> dict[str, str]:
     return session.suited_to(table.size for table in looks.values() if table and table.is_due)
 
 
+def _seen(
+    spark: "SparkSession", relation: str, table: Table | None, wanted: Policy
+) -> Table | None:
+    """The table, by Spark if only that can tell; None if it is not built."""
+    if table is None or table.old_files is None:
+        return formats.of(relation).look_by_spark(spark, relation, wanted.vacuum_after)
+    return table
+
+
 def _work(spark: "SparkSession", table: Table, wanted: Policy) -> _Done:
     began = time.monotonic()
     format = formats.of(table.relation)
@@ -228,8 +239,8 @@ def _work(spark: "SparkSession", table: Table, wanted: Policy) -> _Done:
     # With --force, also the files that have just been replaced may be old enough.
     if table.old_files != 0 or wanted.force:
         deleted = format.delete_old(spark, table.relation, wanted.vacuum_after)
-    after = format.look_by_spark(spark, table.relation, wanted.vacuum_after)
-    after = after or format.look(table.relation, wanted.vacuum_after) or table
+    after = format.look(table.relation, wanted.vacuum_after)
+    after = _seen(spark, table.relation, after, wanted) or table
     return _Done(table, after, *deleted, time.monotonic() - began)
 
 

@@ -70,7 +70,8 @@ def restore(model: str, point: str) -> None:
 
 
 def register() -> None:
-    """Add the project's tables that are in the warehouse to a metastore that lacks them."""
+    """Add the project's tables that are in the warehouse to a catalog that lacks them."""
+    formats.move()
     spark = session.get()
     count = 0
     with lease.held(spark):
@@ -81,7 +82,7 @@ def register() -> None:
     print(
         f"Registered {report.counted(count, 'table')}. The views are created by: tidemark run --all"
         if count
-        else "The metastore has all tables that are in the warehouse."
+        else "All tables that are in the warehouse are registered."
     )
 
 
@@ -89,7 +90,9 @@ def _found(spark: SparkSession, relation: str) -> bool:
     """Register a table that is in the warehouse. False if it is not."""
     registers = formats.of(relation).registers(relation)
     if registers:
-        spark.sql(f"create schema if not exists `{relation.split('.')[-2]}`")
+        *catalog, schema, _ = relation.split(".")
+        for each in ("", *(f"{name}." for name in catalog)):
+            spark.sql(f"create schema if not exists {each}`{schema}`")
         spark.sql(registers)
     return bool(registers)
 

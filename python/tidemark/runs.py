@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tidemark import maintain, outcome, paths, report, storage, targets
+from tidemark import formats, maintain, outcome, paths, report, storage, targets
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.ingest import books, ledger, planning
@@ -52,6 +52,7 @@ def run(
     """
     # If it is wrong, the run says so before it lands anything.
     policy = maintain.policy()
+    formats.require_catalogs()
     run_id = new_run_id()
     with outcome.published(run_id) as lines:
         this = Run(run_id, lines, build, build_all, verbose, replay, replay_all, policy)

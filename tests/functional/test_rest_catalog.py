@@ -128,9 +128,8 @@ def test_tables_are_built_and_merged_in_the_catalog(club: Club) -> None:
     members = "select name from iceberg.snapshots.club_members where dbt_valid_to is null"
     assert sorted(club.rows(members)) == ["aaa", "b", "c"]
     # They are where the catalog puts them.
-    assert sorted(table.parent.parent.name for table in club.folder.glob("tables/*/*/metadata")) == [
-        "current", "history", "marts", "snapshots",
-    ]  # fmt: skip
+    schemas = sorted(each.parent.parent.name for each in club.folder.glob("tables/*/*/metadata"))
+    assert schemas == ["current", "history", "marts", "snapshots"]
     assert "Nothing to build" in club.run("run")
 
 
@@ -180,6 +179,8 @@ def test_maintain_expires_old_snapshots(club: Club) -> None:
     assert f"{CURRENT} " in said
     assert club.rows(f"select count(*) from {CURRENT}.snapshots") == ["1"]
     assert "Maintained 0 of 1 table" in club.run("maintain", "cur_club__people")
+    said = club.run("maintain", "cur_club__people", "--dry-run")
+    assert said == "1 table: only Spark can tell, without --dry-run.\n"
 
 
 def test_an_erasure_leaves_nothing(club: Club) -> None:
@@ -199,24 +200,32 @@ def test_an_erasure_leaves_nothing(club: Club) -> None:
     assert club.rows(f"select id from {CURRENT} order by id") == ["1", "3", "8"]
 
 
-def test_a_table_of_the_metastore_is_not_begun_anew(club: Club) -> None:
-    """Without the variable the tables were in the metastore. They can be registered."""
+def test_a_lake_knows_its_catalog(club: Club) -> None:
+    """Otherwise a command of a shell without the variables would begin each snapshot anew."""
+    for command in (("tidemark", "run"), ("dbt", "build")):
+        said = club.tell(*command, TIDEMARK_CATALOG="")
+        assert "exit code" in said
+        assert f"The Iceberg tables of this lake are in the REST catalog {club.uri}, but" in said
+        assert "name the metastore" in said
+        assert "Traceback" not in said
+    assert "TIDEMARK_CATALOG is 'Rest'" in club.tell("dbt", "build", TIDEMARK_CATALOG="Rest")
+
+
+def test_tables_of_the_metastore_move(club: Club, tmp_path: Path) -> None:
     club.run("down")
-    lake = {"TIDEMARK_LAKE": str(club.folder / "other")}
-    club.run("run", TIDEMARK_CATALOG="", **lake)
     club.land(8, "U,8,Zoey\n")
-    club.run("run", TIDEMARK_CATALOG="", **lake)
-    club.land(9, "U,8,Zoya\n")
-    other = {**lake, "TIDEMARK_CATALOG_URI": club.uri}
-    for table in (CURRENT, HISTORY, "iceberg.marts.club_names", "iceberg.snapshots.club_members"):
-        club.run("sql", f"drop table {table}", **other)
-    said = club.tell("tidemark", "run", **other)
-    assert "the catalog does not have" in said
-    assert "call iceberg.system.register_table(table => 'current.cur_club__people'" in said
-    assert f"{CURRENT} is registered" in club.run("register", **other)
-    club.run("run", **other)
-    assert club.rows(f"select name from {CURRENT} where id = 8") == ["Zoya"]
-    assert club.rows(f"select count(*) from {HISTORY} where id = 8") == ["2"]
+    with rest_catalog.running(tmp_path) as uri:
+        variables = {"TIDEMARK_LAKE": str(tmp_path / "lake"), "TIDEMARK_CATALOG_URI": uri}
+        club.run("run", **variables | {"TIDEMARK_CATALOG": ""})
+        club.land(9, "U,8,Zoya\n")
+        said = club.tell("tidemark", "run", **variables)
+        assert "Iceberg tables of this lake are in the metastore, but" in said
+        assert "add the tables to the new catalog: tidemark register" in said
+        assert f"{CURRENT} is registered" in club.run("register", **variables)
+        club.run("run", **variables)
+        query = f"select name from {HISTORY} where id = 8 order by valid_from"
+        told = club.run("sql", query, "--format", "csv", **variables)
+        assert told.splitlines() == ["name", "Zoey", "Zoya"]
 
 
 def test_a_catalog_that_does_not_answer_gets_a_sentence(club: Club) -> None:

@@ -82,7 +82,7 @@ def test_a_spark_without_a_lock_file_does_not_have_it(
 def test_a_rest_catalog_gets_its_address_and_no_secret_is_a_setting(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    formats.note([ICEBERG])
+    (project / "seeds" / "_seeds.yml").write_text("config: {file_format: iceberg}")
     monkeypatch.setenv("TIDEMARK_CATALOG", "rest")
     with pytest.raises(ConfigError, match="TIDEMARK_CATALOG_URI is not set"):
         formats.settings()
@@ -90,14 +90,34 @@ def test_a_rest_catalog_gets_its_address_and_no_secret_is_a_setting(
     monkeypatch.setenv("TIDEMARK_CATALOG_CREDENTIAL", "me:secret")
     found = formats.settings()
     assert found["spark.sql.catalog.iceberg.type"] == "rest"
-    # Iceberg reads the variables.
-    assert found["spark.sql.catalog.iceberg.uri"] == "env:TIDEMARK_CATALOG_URI"
+    assert found["spark.sql.catalog.iceberg.uri"] == "https://catalog"
+    # Iceberg reads the variable.
     assert found["spark.sql.catalog.iceberg.credential"] == "env:TIDEMARK_CATALOG_CREDENTIAL"
     assert "spark.sql.catalog.iceberg.token" not in found
     assert not [name for name in found if "hive" in name]
     # The catalog knows its tables: those of a new metastore are not lost.
     commits(project / "marts.db" / "a", n00001=5)
     assert not [*formats.lost("marts", project / "marts.db")]
+
+
+def test_a_lake_with_tables_in_one_catalog_refuses_another(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formats.note([ICEBERG])
+    monkeypatch.setenv("TIDEMARK_CATALOG", "rest")
+    monkeypatch.setenv("TIDEMARK_CATALOG_URI", "https://one")
+    with pytest.raises(ConfigError, match="are in the metastore, but .*: tidemark register"):
+        formats.settings()
+    formats.move()
+    assert (project / ".tidemark/formats").read_text() == "iceberg the REST catalog https://one\n"
+    formats.require_catalogs()
+    monkeypatch.setenv("TIDEMARK_CATALOG_URI", "https://two")
+    with pytest.raises(ConfigError, match="in the REST catalog https://one, but .* https://two"):
+        formats.require_catalogs()
+    formats.move()
+    monkeypatch.delenv("TIDEMARK_CATALOG")
+    with pytest.raises(ConfigError, match="now name the metastore.*Set the variables as before."):
+        formats.require_catalogs()
 
 
 def commits(table: Path, **at: int) -> None:

@@ -52,8 +52,11 @@ def _format_problem(self: SparkAdapter, name: str) -> str:
         return "Only embedded Spark (the target embedded) builds such tables"
     if not format.lock.exists():
         return f"Spark {spark_line.name()} does not build such tables, Spark 4.1 does"
-    if "://" in paths.warehouse() and not format.has_own_names:
-        return f"The warehouse {paths.warehouse()} can only have Delta tables"
+    if "://" in paths.warehouse() and not format.catalog:
+        return (
+            f"The warehouse {paths.warehouse()} can only have Delta tables; a REST catalog "
+            "(TIDEMARK_CATALOG) can have others"
+        )
     return ""
 
 

@@ -27,8 +27,6 @@ from tidemark.ingest import books
 from tidemark.spark import session
 
 _TRIES = 8
-# What Iceberg says, and not Spark.
-_NO_NAMESPACE = "NoSuchNamespaceException"
 # In a name with other characters, Spark would see a pattern.
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 
@@ -78,9 +76,13 @@ def _rows(self: SparkAdapter, statement: str, information: Callable[[Any], Any])
 
 def _own_catalogs(self: SparkAdapter) -> list[Format]:
     """The formats whose tables are not in the metastore."""
-    own = [each for each in formats.OTHERS.values() if each.has_own_names]
-    is_session = self.config.credentials.method == "session"
-    return [each for each in own if _has(each)] if own and is_session else []
+    if self.config.credentials.method != "session":
+        return []
+    try:
+        own = [each for each in formats.OTHERS.values() if each.catalog]
+        return [each for each in own if formats.spark_has(session.get(), each)] if own else []
+    except TidemarkError as error:
+        raise DbtRuntimeError(str(error)) from error
 
 
 def _in_catalog(self: SparkAdapter, format: Format, where: str) -> list[Any]:
@@ -88,7 +90,7 @@ def _in_catalog(self: SparkAdapter, format: Format, where: str) -> list[Any]:
     try:
         _, rows = self.execute(f"show tables in {format.name}.{where}", fetch=True)
     except DbtRuntimeError as error:
-        if any(text in str(error.msg) for text in (*SCHEMA_NOT_FOUND_MESSAGES, _NO_NAMESPACE)):
+        if any(text in str(error.msg) for text in SCHEMA_NOT_FOUND_MESSAGES):
             return []
         raise
     told = {"database": format.name, "type": RelationType.Table, f"is_{format.name}": True}
@@ -102,7 +104,11 @@ def _in_its_catalog(self: SparkAdapter, relation: Any) -> Any:
     another target, or in a Spark without the catalog, the tables are others'.
     """
     format = formats.of_listed(relation.information or "")
-    if format is None or self.config.credentials.method != "session" or not _has(format):
+    if (
+        format is None
+        or self.config.credentials.method != "session"
+        or not formats.spark_has(session.get(), format)
+    ):
         return relation
     told = {f"is_{format.name}": True}
     return relation.incorporate(path={"database": format.name}, **told)
@@ -178,11 +184,6 @@ def _in_another_format(found: Any, wanted: str | None) -> str:
     )
 
 
-def _has(format: Format) -> bool:
-    """Whether Spark has the catalog of a format."""
-    return session.get().conf.get(f"spark.sql.catalog.{format.name}", None) is not None
-
-
 def _require_format(name: str | None) -> None:
     """Refuse a format that this Spark was started without, before anything is written.
 
@@ -193,7 +194,8 @@ def _require_format(name: str | None) -> None:
     if format is None:
         return
     try:
-        has_format = _has(format)
+        has_format = formats.spark_has(session.get(), format)
+        formats.require_catalogs()
     except TidemarkError as error:
         raise DbtRuntimeError(str(error)) from error
     formats.note([format])
@@ -215,7 +217,8 @@ def _list_schemas_once(self: SparkAdapter, database: Any) -> list[str]:
     A catalog has the metastore's schemas. If it has names of its own, it must have them, too.
     """
     _require_format(database)
-    names = next((each.name for each in _own_catalogs(self) if each.name == database), None)
+    wanted = (database or "").strip("`")
+    names = next((each.name for each in _own_catalogs(self) if each.name == wanted), None)
     invocation = get_invocation_id()
     with _one_lists:
         asked, known = self.__dict__.get("_tidemark_schemas", (None, {}))

@@ -10,19 +10,24 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
-from tidemark import paths
+from tidemark import paths, targets
+from tidemark.errors import ConfigError
 from tidemark.formats.delta import Delta
 from tidemark.formats.format import Format
 from tidemark.formats.iceberg import Iceberg
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DELTA = Delta()
 # The formats besides Delta, by the names of their catalogs.
 OTHERS: dict[str, Format] = {format.name: format for format in (Iceberg(),)}
 
-# The other formats that the lake's tables may have, a name per line.
+# The other formats that the lake's tables may have: a line has a name and the catalog, if any.
 _NOTE = "formats"
 _FOLDERS = ("model", "seed", "snapshot")
 
@@ -39,12 +44,53 @@ def of_listed(information: str) -> Format | None:
 
 def used() -> list[Format]:
     """The other formats that Spark needs for this lake and this project."""
-    names = _noted() | _asked_for(paths.project_dir())
+    names = _noted().keys() | _asked_for(paths.project_dir())
     return [each for each in OTHERS.values() if each.name in names and each.lock.exists()]
 
 
+def require_catalogs() -> None:
+    """Raise ConfigError if the lake's tables are in another catalog than that of the variables.
+
+    They would be missing there, and a snapshot would begin anew.
+    """
+    noted = _noted()
+    for name in noted.keys() & OTHERS.keys():
+        _require_same(OTHERS[name], noted[name], OTHERS[name].catalog)
+
+
+def require_catalogs_of(spark: "SparkSession") -> None:
+    """The same for a Spark that another command has started, maybe with other variables."""
+    for each in OTHERS.values():
+        for name, value in each.settings().items() if spark_has(spark, each) else ():
+            if name in (".type", ".uri", ".warehouse") and _setting(spark, each, name) != value:
+                raise ConfigError(
+                    f"The Spark that is up has another catalog for {each.title} tables than "
+                    f"{each.catalog or 'the metastore'}. Stop it: tidemark down"
+                )
+
+
+def spark_has(spark: "SparkSession", format: Format) -> bool:
+    """Whether Spark has the catalog of a format."""
+    return _setting(spark, format, "") is not None
+
+
+def _setting(spark: "SparkSession", format: Format, name: str) -> str | None:
+    return spark.conf.get(f"spark.sql.catalog.{format.name}{name}", None)
+
+
+def _require_same(format: Format, before: str, now: str) -> None:
+    if before != now:
+        way = "" if before else ", or add the tables to the new catalog: tidemark register"
+        raise ConfigError(
+            f"The {format.title} tables of this lake are in {before or 'the metastore'}, but "
+            f"{targets.CATALOG_VARIABLE} and its URI now name {now or 'the metastore'}. Nothing "
+            f"was done. Set the variables as before{way}."
+        )
+
+
 def settings() -> dict[str, str]:
-    """The Spark settings of the other formats that are used."""
+    """The Spark settings of the other formats that are used. Raises as `require_catalogs`."""
+    require_catalogs()
     return {
         f"spark.sql.catalog.{each.name}{name}": value
         for each in used()
@@ -62,12 +108,19 @@ def commits_tell(run_id: str) -> dict[str, str]:
 
 
 def note(formats: list[Format], lake: Path | None = None) -> None:
-    """Record that the lake may have tables in these formats."""
+    """Record that the lake may have tables in these formats, and the catalogs of these tables."""
     noted = _noted(lake)
-    names = noted | {each.name for each in formats}
-    if names > noted:
+    told = noted | {each.name: each.catalog for each in formats}
+    if told != noted:
         with paths.opened_in_lake(_NOTE, "w", lake=lake) as file:
-            file.write("".join(f"{name}\n" for name in sorted(names)))
+            file.writelines(f"{name} {catalog}".rstrip() + "\n" for name, catalog in told.items())
+
+
+def move() -> None:
+    """Record that what the metastore had is from now on in the catalog of the variables."""
+    for name, before in _noted().items():
+        if not before:
+            note([OTHERS[name]])
 
 
 def lost(schema: str, folder: Path) -> Iterator[tuple[str, str]]:
@@ -76,9 +129,10 @@ def lost(schema: str, folder: Path) -> Iterator[tuple[str, str]]:
         yield from each.lost(schema, folder)
 
 
-def _noted(lake: Path | None = None) -> set[str]:
+def _noted(lake: Path | None = None) -> dict[str, str]:
     file = (lake or paths.lake_dir()) / _NOTE
-    return {*file.read_text().split()} if file.exists() else set()
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {name: catalog for line in lines for name, _, catalog in [line.partition(" ")]}
 
 
 @cache

@@ -74,9 +74,9 @@ class Format(ABC):
     mark: ClassVar[re.Pattern[str]]
 
     @property
-    def has_own_names(self) -> bool:
-        """Whether its catalog alone knows its tables. Otherwise, the metastore has them, too."""
-        return False
+    def catalog(self) -> str:
+        """The catalog that alone has its tables, for people; '' if the metastore has them."""
+        return ""
 
     def settings(self) -> Mapping[str, str]:
         """The Spark settings of its catalog, without the catalog's name."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import uuid4
 
 from tidemark import targets
 from tidemark.errors import ConfigError, TidemarkError
@@ -40,8 +41,7 @@ _SETTINGS = {
     ".table-default.write.metadata.delete-after-commit.enabled": "true",
     ".table-default.write.metadata.previous-versions-max": "20",
 }
-# Properties of a REST catalog that have an environment variable.
-_OF_REST = ("uri", "warehouse", "credential", "token")
+_SECRETS = ("credential", "token")
 _HIVE = {
     ".type": "hive",
     # Spark lacks the jar for Hive's locks. Here one process writes, and each table by one node.
@@ -60,13 +60,15 @@ class Iceberg(Format):
     mark: ClassVar[re.Pattern[str]] = re.compile(r"\btable_type=ICEBERG\b", re.IGNORECASE)
 
     @property
-    def has_own_names(self) -> bool:
+    def catalog(self) -> str:
         """See `Format`."""
-        return targets.catalog() == "rest"
+        if targets.catalog() != "rest":
+            return ""
+        return f"the REST catalog {' '.join(filter(None, map(_variable, ('uri', 'warehouse'))))}"
 
     def settings(self) -> dict[str, str]:
         """See `Format`."""
-        return _SETTINGS | (_rest() if self.has_own_names else _HIVE)
+        return _SETTINGS | (_rest() if self.catalog else _HIVE)
 
     def commits_tell(self, run_id: str) -> dict[str, str]:
         """See `Format`."""
@@ -74,7 +76,7 @@ class Iceberg(Format):
 
     def look(self, relation: str, keep: timedelta | None) -> Table | None:
         """See `Format`."""
-        if self.has_own_names:
+        if self.catalog:
             return Table(relation, old_files=None)
         told = _metadata(relation)
         return self._look(relation, told, keep) if told else None
@@ -83,7 +85,7 @@ class Iceberg(Format):
         self, spark: "SparkSession", relation: str, keep: timedelta | None
     ) -> Table | None:
         """See `Format`."""
-        if not self.has_own_names or not spark.catalog.tableExists(books.quoted(relation)):
+        if not self.catalog or not spark.catalog.tableExists(books.quoted(relation)):
             return None
         return self._look(relation, _metadata_by_spark(spark, relation), keep)
 
@@ -101,7 +103,7 @@ class Iceberg(Format):
 
     def content(self, relation: str) -> Content | None:
         """See `Format`."""
-        told = None if self.has_own_names else _metadata(relation)
+        told = None if self.catalog else _metadata(relation)
         if told is None:
             return None
         of_snapshot = {
@@ -155,13 +157,13 @@ class Iceberg(Format):
                 f"{relation}: the branches or tags {', '.join(others)} keep earlier versions. Drop "
                 "them, with the engine that created them"
             )
-        _delete_orphans(spark, relation)
+        left = _delete_orphans(spark, relation)
         (newest,) = _rows(spark, relation, "snapshots")
-        return Forgotten(int(newest.snapshot_id))
+        return Forgotten(int(newest.snapshot_id), left)
 
     def lost(self, schema: str, folder: Path) -> Iterator[tuple[str, str]]:
         """See `Format`."""
-        for metadata in [] if self.has_own_names else sorted(folder.glob("*/metadata")):
+        for metadata in [] if self.catalog else sorted(folder.glob("*/metadata")):
             found = _newest_metadata(metadata)
             if found:
                 name = f"{self.name}.{schema}.{metadata.parent.name}"
@@ -176,15 +178,23 @@ class Iceberg(Format):
 
 
 def _rest() -> dict[str, str]:
-    """The settings of a REST catalog. They name variables: Spark's settings can be seen."""
-    variables = {name: f"{targets.CATALOG_VARIABLE}_{name.upper()}" for name in _OF_REST}
-    if not os.environ.get(variables["uri"]):
+    """The settings of a REST catalog. A secret is no setting: Iceberg reads the variable."""
+    if not _variable("uri"):
         raise ConfigError(
-            f"{targets.CATALOG_VARIABLE} is 'rest', but {variables['uri']} is not set. Set it to "
-            "the catalog's URI, such as https://catalog.example.com/api/catalog."
+            f"{targets.CATALOG_VARIABLE} is 'rest', but {_name('uri')} is not set. Set it to the "
+            "catalog's URI, such as https://catalog.example.com/api/catalog."
         )
-    told = {f".{name}": f"env:{each}" for name, each in variables.items() if os.environ.get(each)}
-    return {".type": "rest", **told}
+    found = {f".{name}": _variable(name) for name in ("uri", "warehouse")}
+    found |= {f".{name}": _variable(name) and f"env:{_name(name)}" for name in _SECRETS}
+    return {".type": "rest"} | {name: value for name, value in found.items() if value}
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(_name(name), "")
+
+
+def _name(variable: str) -> str:
+    return f"{targets.CATALOG_VARIABLE}_{variable.upper()}"
 
 
 def _metadata(relation: str) -> dict[str, Any] | None:
@@ -241,25 +251,34 @@ def _call(procedure: str, relation: str, arguments: str) -> str:
     return f"call {catalog}.system.{procedure}(table => {books.literal(name)}, {arguments})"
 
 
-def _delete_orphans(spark: "SparkSession", relation: str) -> None:
-    """Delete the files in a table's folder that no snapshot has.
+def _delete_orphans(spark: "SparkSession", relation: str) -> str:
+    """Delete the files in a table's folder that no snapshot has; says if they cannot be listed.
 
     Without a list of files, the procedure refuses to look at those of the last day. Here they are
     all old: only one process writes.
     """
     described = spark.sql(f"describe table extended {books.quoted(relation)}")
-    folder = described.where("col_name = 'Location'").collect()[0].data_type
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(folder)
-    # Spark may give another scheme than the table's, and then the procedure would ignore them.
+    folder = described.where("col_name = 'Location'").collect()[-1].data_type
+    # Spark takes the path for a pattern, and may list files with another scheme than the table's:
+    # the procedure would ignore these.
+    pattern = re.sub(r"([*?{}\[\]\\])", r"\\\1", folder)
     root = re.sub(r"(?<=/)[^/].*", "", folder, count=1)
     path = f"concat('{root}', regexp_replace(path, '^([a-zA-Z0-9]+:)?/+', '')) as file_path"
-    view = "_tidemark_files_of_" + re.sub(r"\W", "_", relation)
-    listed = files.selectExpr(path, "timestamp'1970-01-01' as last_modified")
-    listed.createOrReplaceTempView(view)
+    view = f"_tidemark_files_{uuid4().hex}"
     try:
+        files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(pattern)
+        listed = files.selectExpr(path, "timestamp'1970-01-01' as last_modified")
+        listed.createOrReplaceTempView(view)
         spark.sql(_call("remove_orphan_files", relation, f"file_list_view => '{view}'")).collect()
+    except Exception as error:  # each file system has its own
+        return (
+            f"{relation}: Spark could not list the files in {folder}, so those of no snapshot, "
+            "which a killed build may leave, are still there "
+            f"({str(error).splitlines()[0][:200]}). Delete them with the catalog's tools"
+        )
     finally:
         spark.catalog.dropTempView(view)
+    return ""
 
 
 def _newest_metadata(folder: Path) -> Path | None:

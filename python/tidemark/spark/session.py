@@ -278,7 +278,10 @@ def _warm() -> SparkSession | None:
     if not url:
         return None
     spark_line.claim(paths.lake_dir())
-    shared.remote["session"] = spark = _open_warm(url)
+    spark = _open_warm(url)
+    formats.require_catalogs()
+    formats.require_catalogs_of(spark)
+    shared.remote["session"] = spark
     # What a failed model has left there; one command at a time uses this Spark.
     spark.catalog.clearCache()
     return spark
