@@ -10,7 +10,7 @@
     {%- set properties = tidemark.table_format(config.get('file_format')).marks_rows -%}
     {%- if from_rows is not none and row_count >= from_rows | int -%}
         {%- if properties | first not in tidemark._properties(table) -%}
-            {%- do tidemark._set_properties(table, properties) -%}
+            {%- do tidemark.set_properties(table, properties) -%}
         {%- endif -%}
     {%- endif -%}
 {%- endmacro -%}

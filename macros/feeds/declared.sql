@@ -53,12 +53,3 @@
     {%- endfor -%}
     {%- do return(properties) -%}
 {%- endmacro -%}
-
-
-{%- macro _set_properties(table, properties) -%}
-    {%- set told = [] -%}
-    {%- for name, value in properties.items() -%}
-        {%- do told.append("'" ~ name ~ "' = '" ~ value ~ "'") -%}
-    {%- endfor -%}
-    {%- do run_query('alter table ' ~ table ~ ' set tblproperties (' ~ told | join(', ') ~ ')') -%}
-{%- endmacro -%}

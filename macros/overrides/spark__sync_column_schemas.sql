@@ -50,7 +50,7 @@
         {%- do rewritten.update({name: altered.pop(name)}) -%}
     {%- endfor -%}
     {%- if altered and format.widening -%}
-        {%- do tidemark._set_properties(target_relation, format.widening) -%}
+        {%- do tidemark.set_properties(target_relation, format.widening) -%}
     {%- endif -%}
     {%- for name, type in altered.items() -%}
         {%- do run_query("alter table " ~ target_relation ~ " alter column `" ~ name ~ "` type " ~ type) -%}

@@ -22,7 +22,7 @@
         {%- do told.update({'last': {'load_id': found['load_id'] | int, 'position': found['position'] | int}}) -%}
     {%- endif -%}
     {%- set noted = tojson(told, sort_keys=true) -%}
-    {%- do tidemark._set_properties(log, {'tidemark.cut': noted}) -%}
+    {%- do tidemark.set_properties(log, {'tidemark.cut': noted}) -%}
     {%- do tidemark._delete_from_log(
         log, tidemark._old_changes(feed, log, cut, keeps_load)
     ) -%}
