@@ -201,12 +201,18 @@ def of(manifest: Any) -> Project:
             told = [node.checksum.checksum, node.alias, node.schema, node.config.to_dict(), columns]
             parts = [everywhere, told, sorted(tests.get(name, [])), macros.of(node)]
             own[name] = (digest_of(parts), list(getattr(node.depends_on, "nodes", [])))
+
+    @cache
+    def fingerprint(name: str) -> str:
+        digest, parents = own[name]
+        return digest_of([digest, [fingerprint(each) for each in sorted(parents) if each in own]])
+
     sources = {name: _as_declared(source) for name, source in manifest.sources.items()}
     declared = {feed.name for feed in feeds_of(sources.values())}
     nodes = {}
     for name, (_, parents) in own.items():
         known = tuple(sorted(parent for parent in parents if parent in own))
-        node = Node(_fingerprint(name, own), known)
+        node = Node(fingerprint(name), known)
         if name in sources:
             feed = f"{sources[name]['source_name']}.{sources[name]['name']}"
             feed = feed if feed in declared else ""
@@ -224,9 +230,11 @@ def of(manifest: Any) -> Project:
                 other=f"{of_dbt.database}.{relation}" if is_other else "",
                 keeps_rows=is_written and keeps,
             )
-    data_tests = [node for node in manifest.nodes.values() if node.resource_type == "test"]
-    of_failures = [f"{test.schema}.{test.alias}" for test in data_tests]
-    return Project([*sources.values()], nodes, _tests_of(manifest), of_failures)
+    data_tests = {
+        name: node for name, node in manifest.nodes.items() if node.resource_type == "test"
+    }
+    of_failures = [f"{test.schema}.{test.alias}" for test in data_tests.values()]
+    return Project([*sources.values()], nodes, [*data_tests, *manifest.unit_tests], of_failures)
 
 
 def current() -> Project:
@@ -253,10 +261,10 @@ def cached() -> Project | None:
         if kept["stamp"] != stamp() or not _are_set(kept["variables"]):
             return None
         nodes = {
-            # The cache of an older Tidemark has no relations or tests: a KeyError.
-            name: Node(**{**node, "parents": tuple(node["parents"]), "relation": node["relation"]})
+            name: Node(**{**node, "parents": tuple(node["parents"])})
             for name, node in kept["nodes"].items()
         }
+        # The cache of an older Tidemark lacks some of these: a KeyError.
         return Project(kept["sources"], nodes, kept["tests"], kept["of_failures"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -333,11 +341,6 @@ class _Macros:
         return self.digests[called]
 
 
-def _tests_of(manifest: Any) -> list[str]:
-    tests = [name for name, node in manifest.nodes.items() if node.resource_type == "test"]
-    return [*tests, *manifest.unit_tests]
-
-
 def _tests(manifest: Any) -> dict[str, list[str]]:
     """The digests of each node's tests."""
     found: dict[str, list[str]] = {}
@@ -349,15 +352,6 @@ def _tests(manifest: Any) -> dict[str, list[str]]:
             for parent in test.depends_on.nodes:
                 found.setdefault(parent, []).append(text)
     return found
-
-
-def _fingerprint(name: str, own: Mapping[str, tuple[str, list[str]]]) -> str:
-    @cache
-    def of_node(name: str) -> str:
-        digest, parents = own[name]
-        return digest_of([digest, [of_node(each) for each in sorted(parents) if each in own]])
-
-    return of_node(name)
 
 
 def _as_declared(source: Any) -> dict[str, Any]:
