@@ -124,7 +124,7 @@ def maintain(
             say(f"{report.counted(len(unseen), 'table')}: only Spark can tell, without --dry-run.")
         if old_runs:
             say(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
-        retention.show(own, parsed, cuts, say)
+        retention.cut_logs(own, parsed, cuts, say, dry_run=True)
         if not due and not old_runs and not cuts:
             say(f"Nothing to do for {report.counted(len(chosen), 'table')}.")
         return
@@ -136,7 +136,8 @@ def maintain(
     spark = session.get()
     with lease.held(spark):
         if any(feed.keep_changes for feed in logs):
-            retention.cut_logs(books.of(spark), parsed, logs, say)
+            own = books.of(spark)
+            retention.cut_logs(own, parsed, retention.due(own, logs), say)
             # A cut leaves old files.
             looks = _looks(chosen, wanted)
         _maintain(spark, looks, wanted, say)
@@ -148,7 +149,8 @@ def at_end_of_run(
     spark: "SparkSession", parsed: project.Project, wanted: Policy, say: Callable[[str], None]
 ) -> None:
     """Maintain all tables in a run, which holds the lake."""
-    retention.cut_logs(books.of(spark), parsed, parsed.feeds, say)
+    own = books.of(spark)
+    retention.cut_logs(own, parsed, retention.due(own, parsed.feeds), say)
     _maintain(spark, _looks(relations(parsed), wanted), wanted, say)
     _forget(spark, wanted, say)
 
