@@ -121,8 +121,10 @@ def _obstacle(own: Books, parsed: project.Project, feed: Feed, waiting: set[str]
     if not below.isdisjoint(waiting):
         names = ", ".join(sorted(parsed.nodes[name].name for name in below & waiting))
         return f"{names} must be built from it first: tidemark run"
-    if others := parsed.others_below([feed.name]):
-        return f"{others[0]} is not a Delta table, so it may need all changes. Remove keep_changes"
+    if others := {parsed.nodes[name].other for name in below} - {""}:
+        return (
+            f"{min(others)} is not a Delta table, so it may need all changes. Remove keep_changes"
+        )
     for name in sorted(below):
         relation = parsed.nodes[name].relation
         settings = _settings(own, relation) if relation else {}

@@ -141,11 +141,6 @@ class Project:
         """These nodes and their descendants."""
         return _reached(self._children, start)
 
-    def others_below(self, feeds: Collection[str]) -> list[str]:
-        """The tables that depend on these feeds and are not Delta tables."""
-        below = self.below(self.sources_of(feeds))
-        return sorted(self.nodes[name].other for name in below if self.nodes[name].other)
-
     def built_from(self, names: Iterable[str], newest: Mapping[str, int]) -> dict[str, Built]:
         """The fingerprints and loads that these nodes would be built from now."""
         loads = self._newest_loads(newest)
