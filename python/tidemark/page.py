@@ -91,7 +91,7 @@ def render(found: Status, docs: str = "") -> str:
         "seconds": lambda value: f"{value:,.1f}",
         "bytes": maintain.size_of,
         "time": report.time_of,
-        "span": status.span,
+        "span": report.span_of,
     }
     now = datetime.now(UTC)
     sizes, runs, reasons = sizes_of(found.parsed, now.date()), _runs(found), _reasons(found)
