@@ -92,13 +92,7 @@ def is_due(own: Books, wanted: Policy) -> bool:
     return last is None or datetime.now(UTC) - datetime.fromisoformat(last) >= wanted.every
 
 
-def maintain(
-    names: Sequence[str],
-    wanted: Policy,
-    *,
-    dry_run: bool = False,
-    say: Callable[[str], None] = print,
-) -> None:
+def maintain(names: Sequence[str], wanted: Policy, *, dry_run: bool = False) -> None:
     """Maintain these tables, or all, and report it; `dry_run` only reports what is due.
 
     Raises ConfigError for an unknown table, and TidemarkError, after the others are done, if some
@@ -108,7 +102,7 @@ def maintain(
     chosen = relations(parsed, names)
     own = books.without_spark()
     if own is None and targets.method() == "session" and not books.spark_is_a_hosts():
-        say(f"Nothing has landed in {paths.lake_dir()} yet: tidemark run")
+        print(f"Nothing has landed in {paths.lake_dir()} yet: tidemark run")
         return
     looks = _looks(chosen, wanted)
     due = [table for table in looks.values() if table and table.is_due]
@@ -119,14 +113,16 @@ def maintain(
     old_runs = _old_runs(own, wanted) if own and not names else 0
     if own and (dry_run or not (due or old_runs or cuts)):
         if len(due) > len(unseen):
-            say(_planned(table for table in due if table.files))
+            print(_planned(table for table in due if table.files))
         if unseen:
-            say(f"{report.counted(len(unseen), 'table')}: only Spark can tell, without --dry-run.")
+            print(
+                f"{report.counted(len(unseen), 'table')}: only Spark can tell, without --dry-run."
+            )
         if old_runs:
-            say(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
-        retention.cut_logs(own, parsed, cuts, say, dry_run=True)
+            print(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
+        retention.cut_logs(own, parsed, cuts, print, dry_run=True)
         if not due and not old_runs and not cuts:
-            say(f"Nothing to do for {report.counted(len(chosen), 'table')}.")
+            print(f"Nothing to do for {report.counted(len(chosen), 'table')}.")
         return
     if dry_run:
         raise ConfigError("--dry-run needs a lake whose files this process reaches.")
@@ -137,12 +133,12 @@ def maintain(
     with lease.held(spark):
         if any(feed.keep_changes for feed in logs):
             own = books.of(spark)
-            retention.cut_logs(own, parsed, retention.due(own, logs), say)
+            retention.cut_logs(own, parsed, retention.due(own, logs), print)
             # A cut leaves old files.
             looks = _looks(chosen, wanted)
-        _maintain(spark, looks, wanted, say)
+        _maintain(spark, looks, wanted, print)
         if not names:
-            _forget(spark, wanted, say)
+            _forget(spark, wanted, print)
 
 
 def at_end_of_run(
