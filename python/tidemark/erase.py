@@ -7,15 +7,13 @@ all earlier versions, and their entries in Delta's logs: until then the values a
 """
 
 import json
-import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
@@ -29,15 +27,13 @@ from tidemark.formats import delta
 from tidemark.ingest import books, erased, ledger, planning, tombstones
 from tidemark.ingest.files import LandedFile
 from tidemark.spark import lease, session, warm
+from tidemark.spark.machine import side_by_side
 
 # What tells the rows of a change log apart, and the dead letters.
 _ROW = ("_load_id", "_file", "_position", "_op")
 _LETTER = ("source_name", "table_name", "load_id", "file", "position")
 # What dbt's schemas for the rows of failed tests are called, or end with.
 _OF_FAILURES = "dbt_test__audit"
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass
@@ -191,7 +187,7 @@ class _Erasure:
         self._known_letters: dict[str, list[tuple[Any, ...]]] = {}
         self._follow()
         # The answers are kept.
-        _side_by_side(self._files, self.feeds)
+        side_by_side(self._files, self.feeds)
 
     def show(self) -> None:
         """Print what would be erased."""
@@ -238,8 +234,8 @@ class _Erasure:
             self.done.remains.append(f"dbt build: {error}")
         relations = {feed.log.replace("`", "") for feed in feeds} | {books.DEAD_LETTER}
         relations |= {self.parsed.nodes[name].table for name in below} - {""}
-        _side_by_side(self._purge, sorted(relations))
-        self.done.remains += filter(None, _side_by_side(self._rows_left, below))
+        side_by_side(self._purge, sorted(relations))
+        self.done.remains += filter(None, side_by_side(self._rows_left, below))
         if folder := warm.delete_temporary_files():
             self.done.left.append(
                 f"temporary files of Spark in {folder}: tidemark down deletes them"
@@ -644,12 +640,6 @@ class _Erasure:
 
 def _anew(each: Done) -> str:
     return "dropped" if each.dropped and not each.built else "yes" if each.built else ""
-
-
-def _side_by_side(do: Callable[[T], R], each: Iterable[T]) -> list[R]:
-    """What it gives for each of them, in their order."""
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(do, each))
 
 
 def _now() -> str:

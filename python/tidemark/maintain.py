@@ -5,10 +5,8 @@ table needs something. A run maintains when the project's policy says that it is
 """
 
 import difflib
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,7 @@ from tidemark.formats.delta import AT_ONCE, MAINTENANCE
 from tidemark.formats.format import SAFE, Table
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
+from tidemark.spark.machine import side_by_side
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,11 +170,10 @@ def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:
 
 
 def _looks(chosen: Sequence[str], wanted: Policy) -> dict[str, Table | None]:
-    with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
-        looks = side_by_side.map(
-            lambda relation: formats.of(relation).look(relation, wanted.vacuum_after), chosen
-        )
-        return dict(zip(chosen, looks, strict=True))
+    looks = side_by_side(
+        lambda relation: formats.of(relation).look(relation, wanted.vacuum_after), chosen
+    )
+    return dict(zip(chosen, looks, strict=True))
 
 
 def _maintain(
@@ -198,11 +196,8 @@ def _maintain(
             return None
 
     settings = (AT_ONCE if wanted.force else MAINTENANCE) | _suited(looks)
-    with (
-        session.settings_during(spark, settings),
-        ThreadPoolExecutor(os.cpu_count()) as side_by_side,
-    ):
-        done = list(filter(None, side_by_side.map(work, looks)))
+    with session.settings_during(spark, settings):
+        done = list(filter(None, side_by_side(work, looks)))
     if done:
         say(_told(done))
     say(
