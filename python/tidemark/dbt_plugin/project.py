@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -25,6 +24,7 @@ from tidemark.feeds import Feed, feeds_of, is_table, tags_of
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 
+_CACHE = "project.json"
 # The variable of the package `tidemark` with the policy of `tidemark maintain`.
 POLICY = "maintain"
 # dbt's statuses of nodes and tests that failed.
@@ -252,7 +252,7 @@ def parse() -> tuple[Project, Any]:
 def cached() -> Project | None:
     """The cached project, or None if one of its files or variables has changed."""
     try:
-        kept = json.loads(_file().read_text())
+        kept = paths.note(_CACHE)
         if kept["stamp"] != stamp() or not _are_set(kept["variables"]):
             return None
         nodes = {
@@ -276,11 +276,7 @@ def keep(project: Project, manifest: Any, stamp: str) -> None:
         "tests": project.tests,
         "of_failures": project.of_failures,
     }
-    file = _file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_suffix(f".{os.getpid()}")
-    new.write_text(json.dumps(kept, default=str))
-    new.replace(file)
+    paths.write_note(_CACHE, kept)
 
 
 def read_builds(own: Books) -> tuple[dict[str, Built], dict[str, Result]]:
@@ -400,10 +396,6 @@ def policy() -> dict[str, Any] | None:
     """The policy of `tidemark maintain` in dbt_project.yml, None without one."""
     told = ((_settings().get("vars") or {}).get("tidemark") or {}).get(POLICY)
     return None if told is None else dict(told or {})
-
-
-def _file() -> Path:
-    return paths.lake_dir() / "project.json"
 
 
 def stamp() -> str:
