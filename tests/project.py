@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pyspark.sql import SparkSession
 
-from tidemark.feeds import Feed
+from tidemark.feeds import Feed, feeds_of
 from tidemark.variables import during
 
 REPO = Path(__file__).parent.parent
@@ -110,7 +110,8 @@ class Project:
         files = {file: file.read_bytes() for file in (settings, *self.folder.glob("models/**/*.*"))}
         if self._feeds is None or self._feeds[0] != files:
             with self.here():
-                self._feeds = files, dbt.feeds(dbt.parse())
+                sources = dbt.parse().sources.values()
+                self._feeds = files, feeds_of(each.to_dict() for each in sources)
         return self._feeds[1]
 
     def build(self, *arguments: str) -> Any:

@@ -155,7 +155,6 @@ def _init_into(project: Path, *, asks: bool) -> None:
 @_tidemark.command("deps")
 def _deps() -> None:
     """Install the dbt packages; use it instead of `dbt deps`."""
-    from tidemark import paths
     from tidemark.dbt_plugin import packages
 
     packages.install(paths.project_dir())
@@ -413,7 +412,6 @@ def _discover(
     FOLDER is below the landing folder; the default is all of it. With an AWS DMS task: declare the
     tables of the task, with or without files.
     """
-    from tidemark import paths
     from tidemark.scaffold import add
 
     project = paths.project_dir()
@@ -478,7 +476,6 @@ def _add(names: tuple[str, ...], **settings: str | None) -> None:
     SOURCE means all its declared tables. The options are for one SOURCE.TABLE that is not declared
     yet.
     """
-    from tidemark import paths
     from tidemark.scaffold import add
 
     project = paths.project_dir()

@@ -7,15 +7,13 @@ all earlier versions, and their entries in Delta's logs: until then the values a
 """
 
 import json
-import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
@@ -29,15 +27,13 @@ from tidemark.formats import delta
 from tidemark.ingest import books, erased, ledger, planning, tombstones
 from tidemark.ingest.files import LandedFile
 from tidemark.spark import lease, session, warm
+from tidemark.spark.machine import side_by_side
 
 # What tells the rows of a change log apart, and the dead letters.
 _ROW = ("_load_id", "_file", "_position", "_op")
 _LETTER = ("source_name", "table_name", "load_id", "file", "position")
 # What dbt's schemas for the rows of failed tests are called, or end with.
 _OF_FAILURES = "dbt_test__audit"
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass
@@ -79,12 +75,7 @@ class Certificate:
 
 
 def erase(
-    subject: str,
-    keys: Sequence[str],
-    *,
-    dry_run: bool = False,
-    keep_files: bool = False,
-    say: Callable[[str], None] = print,
+    subject: str, keys: Sequence[str], *, dry_run: bool = False, keep_files: bool = False
 ) -> None:
     """Erase these keys of a subject, and finish the erasures that are unfinished.
 
@@ -106,13 +97,13 @@ def erase(
         if not own.exists(books.LEDGER):
             raise ConfigError("Nothing has landed yet: tidemark run")
         if not subject and not tombstones.unfinished(own):
-            say("No erasure is unfinished.")
+            print("No erasure is unfinished.")
             return
         if not dry_run:
             storage.landing_folder().require()
             tombstones.create(spark, own)
         before = tombstones.unfinished(own)
-        of_name = partial(_Erasure, spark, own, parsed, say)
+        of_name = partial(_Erasure, spark, own, parsed)
         erasures: Iterable[_Erasure] = ()
         if subject:
             hashes = _hashes(spark, own, parsed.feeds, subject, keys)
@@ -125,7 +116,7 @@ def erase(
             erasures = [new]
         if before:
             names = tombstones.unfinished(own)
-            say(f"Unfinished: {', '.join(names)}.")
+            print(f"Unfinished: {', '.join(names)}.")
             erasures = (of_name(name, tombstones.hashes_of(own, name)) for name in names)
         failed = [each for erasure in erasures if (each := erasure.work(keeps_files=keep_files))]
     if failed:
@@ -179,11 +170,10 @@ class _Erasure:
         spark: SparkSession,
         own: books.Books,
         parsed: project.Project,
-        say: Callable[[str], None],
         name: str,
         hashes: Mapping[str, set[str]],
     ) -> None:
-        self.spark, self.own, self.parsed, self.say = spark, own, parsed, say
+        self.spark, self.own, self.parsed = spark, own, parsed
         self.name, self.hashes, self.salt = name, dict(hashes), tombstones.salt(own)
         self.feeds = [
             feed for feed in parsed.feeds if feed.references and spark.catalog.tableExists(feed.log)
@@ -197,7 +187,7 @@ class _Erasure:
         self._known_letters: dict[str, list[tuple[Any, ...]]] = {}
         self._follow()
         # The answers are kept.
-        _side_by_side(self._files, self.feeds)
+        side_by_side(self._files, self.feeds)
 
     def show(self) -> None:
         """Print what would be erased."""
@@ -211,16 +201,16 @@ class _Erasure:
                 rows.append((feed.name, deleted, masked, letters))
                 files |= self._files(feed)
         headers = ["feed", "rows to delete", "rows to mask", "dead letters to delete"]
-        self.say(tabulate(rows, headers=headers))
+        print(tabulate(rows, headers=headers))
         below = self._below({row[0] for row in rows})
         names = sorted(self.parsed.nodes[name].name for name in below)
-        self.say(f"To be built anew: {', '.join(names) or 'nothing'}.")
-        self.say(f"Landed files to delete: {printable(', '.join(sorted(files))) or 'none'}.")
+        print(f"To be built anew: {', '.join(names) or 'nothing'}.")
+        print(f"Landed files to delete: {printable(', '.join(sorted(files))) or 'none'}.")
         if stored := self._stored_failures():
-            self.say(f"Tables with the rows of failed tests to drop: {', '.join(stored)}.")
+            print(f"Tables with the rows of failed tests to drop: {', '.join(stored)}.")
         for line in self._to_check():
-            self.say(f"You will have to check: {line}")
-        self.say("Nothing was changed.")
+            print(f"You will have to check: {line}")
+        print("Nothing was changed.")
 
     def work(self, *, keeps_files: bool) -> str:
         """Erase. Gives what remains and where, or an empty text."""
@@ -244,8 +234,8 @@ class _Erasure:
             self.done.remains.append(f"dbt build: {error}")
         relations = {feed.log.replace("`", "") for feed in feeds} | {books.DEAD_LETTER}
         relations |= {self.parsed.nodes[name].table for name in below} - {""}
-        _side_by_side(self._purge, sorted(relations))
-        self.done.remains += filter(None, _side_by_side(self._rows_left, below))
+        side_by_side(self._purge, sorted(relations))
+        self.done.remains += filter(None, side_by_side(self._rows_left, below))
         if folder := warm.delete_temporary_files():
             self.done.left.append(
                 f"temporary files of Spark in {folder}: tidemark down deletes them"
@@ -498,12 +488,12 @@ class _Erasure:
         newest = ledger.read(self.own, {}).newest_loads
         due = {*below} - self.parsed.idle(newest)
         if due:
-            self.say(f"Building {report.counted(len(due), 'model')} anew.")
+            print(f"Building {report.counted(len(due), 'model')} anew.")
             runs.build(
                 self.parsed,
                 self.own,
                 self.name,
-                self.say,
+                print,
                 newest=newest,
                 known=project.read_builds(self.own),
                 select=runs.selectors(self.parsed, due),
@@ -641,21 +631,15 @@ class _Erasure:
             (each.table, each.deleted or "", each.masked or "", _anew(each))
             for each in sorted(self.done.tables.values(), key=lambda done: done.table)
         ]
-        self.say(tabulate(rows, headers=["table", "deleted", "masked", "built anew"]))
-        self.say(f"Deleted {report.counted(len(self.done.files), 'landed file')}.")
+        print(tabulate(rows, headers=["table", "deleted", "masked", "built anew"]))
+        print(f"Deleted {report.counted(len(self.done.files), 'landed file')}.")
         for line in self.done.left:
-            self.say(f"Left for you to check: {line}")
-        self.say(f"The certificate is {file}.")
+            print(f"Left for you to check: {line}")
+        print(f"The certificate is {file}.")
 
 
 def _anew(each: Done) -> str:
     return "dropped" if each.dropped and not each.built else "yes" if each.built else ""
-
-
-def _side_by_side(do: Callable[[T], R], each: Iterable[T]) -> list[R]:
-    """What it gives for each of them, in their order."""
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(do, each))
 
 
 def _now() -> str:

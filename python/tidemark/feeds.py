@@ -775,9 +775,9 @@ def _columns(told: Mapping[str, Any], problems: list[str]) -> tuple[Column, ...]
     return columns
 
 
-def tags_of(column: Mapping[str, Any]) -> dict[str, Any]:
-    """The `meta` of a column, as dbt's manifest has it."""
-    return {**(column.get("meta") or {}), **((column.get("config") or {}).get("meta") or {})}
+def tags_of(part: Mapping[str, Any]) -> dict[str, Any]:
+    """The `meta` of a node or a column in dbt's manifest. The one in `config` takes precedence."""
+    return {**(part.get("meta") or {}), **((part.get("config") or {}).get("meta") or {})}
 
 
 def _column(name: str, told: Mapping[str, Any], problems: list[str]) -> Column:

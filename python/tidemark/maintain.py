@@ -5,10 +5,8 @@ table needs something. A run maintains when the project's policy says that it is
 """
 
 import difflib
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,7 @@ from tidemark.formats.delta import AT_ONCE, MAINTENANCE
 from tidemark.formats.format import SAFE, Table
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
+from tidemark.spark.machine import side_by_side
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,13 +91,7 @@ def is_due(own: Books, wanted: Policy) -> bool:
     return last is None or datetime.now(UTC) - datetime.fromisoformat(last) >= wanted.every
 
 
-def maintain(
-    names: Sequence[str],
-    wanted: Policy,
-    *,
-    dry_run: bool = False,
-    say: Callable[[str], None] = print,
-) -> None:
+def maintain(names: Sequence[str], wanted: Policy, *, dry_run: bool = False) -> None:
     """Maintain these tables, or all, and report it; `dry_run` only reports what is due.
 
     Raises ConfigError for an unknown table, and TidemarkError, after the others are done, if some
@@ -108,7 +101,7 @@ def maintain(
     chosen = relations(parsed, names)
     own = books.without_spark()
     if own is None and targets.method() == "session" and not books.spark_is_a_hosts():
-        say(f"Nothing has landed in {paths.lake_dir()} yet: tidemark run")
+        print(f"Nothing has landed in {paths.lake_dir()} yet: tidemark run")
         return
     looks = _looks(chosen, wanted)
     due = [table for table in looks.values() if table and table.is_due]
@@ -119,14 +112,16 @@ def maintain(
     old_runs = _old_runs(own, wanted) if own and not names else 0
     if own and (dry_run or not (due or old_runs or cuts)):
         if len(due) > len(unseen):
-            say(_planned(table for table in due if table.files))
+            print(_planned(table for table in due if table.files))
         if unseen:
-            say(f"{report.counted(len(unseen), 'table')}: only Spark can tell, without --dry-run.")
+            print(
+                f"{report.counted(len(unseen), 'table')}: only Spark can tell, without --dry-run."
+            )
         if old_runs:
-            say(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
-        retention.show(own, parsed, cuts, say)
+            print(f"{report.counted(old_runs, 'row')} of tidemark.runs would be deleted.")
+        retention.cut_logs(own, parsed, cuts, print, dry_run=True)
         if not due and not old_runs and not cuts:
-            say(f"Nothing to do for {report.counted(len(chosen), 'table')}.")
+            print(f"Nothing to do for {report.counted(len(chosen), 'table')}.")
         return
     if dry_run:
         raise ConfigError("--dry-run needs a lake whose files this process reaches.")
@@ -136,19 +131,21 @@ def maintain(
     spark = session.get()
     with lease.held(spark):
         if any(feed.keep_changes for feed in logs):
-            retention.cut_logs(books.of(spark), parsed, logs, say)
+            own = books.of(spark)
+            retention.cut_logs(own, parsed, retention.due(own, logs), print)
             # A cut leaves old files.
             looks = _looks(chosen, wanted)
-        _maintain(spark, looks, wanted, say)
+        _maintain(spark, looks, wanted, print)
         if not names:
-            _forget(spark, wanted, say)
+            _forget(spark, wanted, print)
 
 
 def at_end_of_run(
     spark: "SparkSession", parsed: project.Project, wanted: Policy, say: Callable[[str], None]
 ) -> None:
     """Maintain all tables in a run, which holds the lake."""
-    retention.cut_logs(books.of(spark), parsed, parsed.feeds, say)
+    own = books.of(spark)
+    retention.cut_logs(own, parsed, retention.due(own, parsed.feeds), say)
     _maintain(spark, _looks(relations(parsed), wanted), wanted, say)
     _forget(spark, wanted, say)
 
@@ -173,11 +170,10 @@ def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:
 
 
 def _looks(chosen: Sequence[str], wanted: Policy) -> dict[str, Table | None]:
-    with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
-        looks = side_by_side.map(
-            lambda relation: formats.of(relation).look(relation, wanted.vacuum_after), chosen
-        )
-        return dict(zip(chosen, looks, strict=True))
+    looks = side_by_side(
+        lambda relation: formats.of(relation).look(relation, wanted.vacuum_after), chosen
+    )
+    return dict(zip(chosen, looks, strict=True))
 
 
 def _maintain(
@@ -200,11 +196,8 @@ def _maintain(
             return None
 
     settings = (AT_ONCE if wanted.force else MAINTENANCE) | _suited(looks)
-    with (
-        session.settings_during(spark, settings),
-        ThreadPoolExecutor(os.cpu_count()) as side_by_side,
-    ):
-        done = list(filter(None, side_by_side.map(work, looks)))
+    with session.settings_during(spark, settings):
+        done = list(filter(None, side_by_side(work, looks)))
     if done:
         say(_told(done))
     say(

@@ -103,7 +103,7 @@ def tell(
     errors = [problem for problem in problems if problem.is_error]
     state = "red" if errors else "green"
     now = {"state": state, "reasons": sorted({f"{each.kind}: {each.name}" for each in errors})}
-    if _told() == now:
+    if paths.note(_TOLD) == now:
         return
     is_of_run = how == "failed" or (how and not errors)
     headline = f"Tidemark run {how}: {run_id}" if is_of_run else f"Tidemark is {state}: {run_id}"
@@ -115,15 +115,7 @@ def tell(
         text = "\n".join([headline, *(each.partition("\n")[0] for each in reasons[:1])])
         told = {"text": text, "state": state, "run_id": run_id, "reasons": reasons}
         _send(place, json.dumps(told).encode())
-    with paths.opened_in_lake(_TOLD, "w") as file:
-        json.dump(now, file)
-
-
-def _told() -> object:
-    try:
-        return json.loads((paths.lake_dir() / _TOLD).read_text())
-    except (OSError, ValueError):
-        return None
+    paths.write_note(_TOLD, now)
 
 
 def _message(error: Exception) -> str:

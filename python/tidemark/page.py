@@ -8,7 +8,6 @@ add 1 to 5 MB of JavaScript to each page. Each chart has its numbers in a table 
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -22,6 +21,7 @@ from tidemark import formats, maintain, paths, report, status
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, printable
 from tidemark.ingest import books
+from tidemark.spark.machine import side_by_side
 from tidemark.status import Status
 
 # The page is beside dbt's documentation, and `tidemark docs` serves both.
@@ -91,7 +91,7 @@ def render(found: Status, docs: str = "") -> str:
         "seconds": lambda value: f"{value:,.1f}",
         "bytes": maintain.size_of,
         "time": report.time_of,
-        "span": status.span,
+        "span": report.span_of,
     }
     now = datetime.now(UTC)
     sizes, runs, reasons = sizes_of(found.parsed, now.date()), _runs(found), _reasons(found)
@@ -166,9 +166,8 @@ def sizes_of(parsed: project.Project, today: date) -> list[Size]:
     }
     sources = {node.feed: name for name, node in parsed.nodes.items() if node.feed}
     relations |= {feed.log.replace("`", ""): (sources[feed.name], _LOGS) for feed in parsed.feeds}
-    with ThreadPoolExecutor(os.cpu_count()) as side_by_side:
-        looks = side_by_side.map(lambda each: _size(each[0], today, *each[1]), relations.items())
-        return sorted(filter(None, looks), key=lambda each: -each.size)
+    looks = side_by_side(lambda each: _size(each[0], today, *each[1]), relations.items())
+    return sorted(filter(None, looks), key=lambda each: -each.size)
 
 
 def _size(relation: str, today: date, node: str, layer: str) -> Size | None:

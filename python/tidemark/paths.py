@@ -1,9 +1,10 @@
 """Paths: the project, its lake, its landing folder, the jar cache."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tidemark.errors import ConfigError
 from tidemark.spark import spark_line
@@ -57,6 +58,21 @@ def opened_in_lake(name: str, mode: str, *, lake: Path | None = None) -> IO[str]
         encoding="utf-8",
         opener=lambda path, flags: os.open(path, flags, rights),
     )
+
+
+def note(name: str) -> dict[str, Any]:
+    """What a JSON file in the lake says; nothing if it is missing or damaged."""
+    try:
+        return dict(json.loads((lake_dir() / name).read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def write_note(name: str, what: Mapping[str, Any]) -> None:
+    """Replace a JSON file in the lake, in one step."""
+    with opened_in_lake(f"{name}.{os.getpid()}", "w") as file:
+        json.dump(what, file, default=str)
+    Path(file.name).replace(lake_dir() / name)
 
 
 def landing() -> str:

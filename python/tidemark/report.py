@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tabulate import tabulate
@@ -75,8 +75,11 @@ def time_of(at: datetime | None) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
 
 
-def span_of(seconds: float) -> str:
-    """A length of time for people, in its largest unit: `90 s`, `5 min`, `3 h`, `2 d`."""
+def span_of(length: timedelta | None) -> str:
+    """A length of time for people, in its largest unit: `90 s`, `3 h`, `2 d`; '' for none."""
+    if length is None:
+        return ""
+    seconds = length.total_seconds()
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"

@@ -6,7 +6,7 @@ longer tells what they follow. A history keeps its versions from before the cut.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -90,39 +90,29 @@ def _oldest(feed: Feed) -> datetime | None:
 
 
 def cut_logs(
-    own: Books, parsed: project.Project, logs: Iterable[Feed], say: Callable[[str], None]
-) -> None:
-    """Cut the logs that are due, and tell so. Raises TidemarkError if that fails."""
-    for feed, before, obstacle in _planned(own, parsed, due(own, logs)):
-        if obstacle:
-            say(f"The log of {feed.name} was not cut: {obstacle}.")
-        else:
-            count = report.counted(cut(own, feed, before), "change")
-            say(f"Cut the log of {feed.name}: deleted {count} from before {before:%Y-%m-%d}.")
-
-
-def show(
     own: Books,
     parsed: project.Project,
     cuts: Sequence[tuple[Feed, datetime]],
     say: Callable[[str], None],
+    *,
+    dry_run: bool = False,
 ) -> None:
-    """Tell which of these logs would be cut, and what hinders the others."""
-    for feed, before, obstacle in _planned(own, parsed, cuts):
-        if obstacle:
-            say(f"The log of {feed.name} would not be cut: {obstacle}.")
-        else:
+    """Cut these logs, and tell so, and what hinders the others; `dry_run` only tells.
+
+    Raises TidemarkError if a cut fails.
+    """
+    if not cuts:
+        return
+    waiting = parsed.due(ledger.read(own, {}).newest_loads, project.read_builds(own)[0])
+    for feed, before in cuts:
+        if obstacle := _obstacle(own, parsed, feed, waiting):
+            not_cut = "would not be cut" if dry_run else "was not cut"
+            say(f"The log of {feed.name} {not_cut}: {obstacle}.")
+        elif dry_run:
             say(f"The log of {feed.name} would be cut: changes from before {before:%Y-%m-%d}.")
-
-
-def _planned(
-    own: Books, parsed: project.Project, cuts: Sequence[tuple[Feed, datetime]]
-) -> Iterator[tuple[Feed, datetime, str]]:
-    """The cuts that are due, with what hinders each."""
-    if cuts:
-        waiting = parsed.due(ledger.read(own, {}).newest_loads, project.read_builds(own)[0])
-        for feed, before in cuts:
-            yield feed, before, _obstacle(own, parsed, feed, waiting)
+        else:
+            count = report.counted(cut(own, feed, before), "change")
+            say(f"Cut the log of {feed.name}: deleted {count} from before {before:%Y-%m-%d}.")
 
 
 def _obstacle(own: Books, parsed: project.Project, feed: Feed, waiting: set[str]) -> str:
@@ -131,8 +121,10 @@ def _obstacle(own: Books, parsed: project.Project, feed: Feed, waiting: set[str]
     if not below.isdisjoint(waiting):
         names = ", ".join(sorted(parsed.nodes[name].name for name in below & waiting))
         return f"{names} must be built from it first: tidemark run"
-    if others := parsed.others_below([feed.name]):
-        return f"{others[0]} is not a Delta table, so it may need all changes. Remove keep_changes"
+    if others := {parsed.nodes[name].other for name in below} - {""}:
+        return (
+            f"{min(others)} is not a Delta table, so it may need all changes. Remove keep_changes"
+        )
     for name in sorted(below):
         relation = parsed.nodes[name].relation
         settings = _settings(own, relation) if relation else {}

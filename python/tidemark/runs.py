@@ -252,7 +252,7 @@ class Run:
             verbose=self.verbose,
             full_refresh=bool(retracted),
         )
-        ledger.write_retracted(own, done_with, self.id)
+        ledger.write(own, done_with, "retracted", self.id)
         return True
 
 

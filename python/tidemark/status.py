@@ -23,6 +23,7 @@ from tidemark.ingest import books, planning, tombstones
 from tidemark.ingest.books import Books
 from tidemark.ingest.landed import Landed, Outcome
 from tidemark.outcome import Problem
+from tidemark.report import span_of
 
 # The condition of dead letters that nobody has read again.
 OPEN = "superseded_by is null"
@@ -154,8 +155,8 @@ def lines() -> Iterator[str]:
     rows = [
         (
             *(table.feed.name, table.new_files, table.set_aside, table.dead_letters),
-            *(table.to_build, f"{span(table.age)} ago" if table.age is not None else ""),
-            *(report.time_of(table.newest_change), span(table.lag)),
+            *(table.to_build, f"{span_of(table.age)} ago" if table.age is not None else ""),
+            *(report.time_of(table.newest_change), span_of(table.lag)),
             "failed" if table.failed else "",
         )
         for table in status.tables
@@ -188,11 +189,6 @@ def check() -> str:
     return f"green: {report.counted(len(status.tables), 'table')}"
 
 
-def span(length: timedelta | None) -> str:
-    """A length of time for people; '' for none."""
-    return "" if length is None else report.span_of(length.total_seconds())
-
-
 def _books(*, may_start: bool) -> Books | None:
     own = books.without_spark()
     needs_spark = targets.method() != "session" or books.spark_is_a_hosts()
@@ -221,7 +217,7 @@ def _of_bounds(table: Table, bounds: Mapping[str, timedelta]) -> Iterator[Proble
     new = "tidemark run" if table.new_files else ""
     yield from _stale(feed.name, bounds, at, new)
     if feed.max_lag and table.lag is not None and table.lag > feeds.span(feed.max_lag):
-        text = f"{feed.name}: its newest change landed {span(table.lag)} after it was made, "
+        text = f"{feed.name}: its newest change landed {span_of(table.lag)} after it was made, "
         yield Problem("lag", feed.name, f"{text}max_lag is {feed.max_lag}.", new, is_error=True)
     bound, found = feed.max_dead_letters, table.dead_letters + table.set_aside
     is_error = bound is not None and found > bound
@@ -239,7 +235,8 @@ def _stale(
     """dbt's freshness: an error, else a warning, for rows that are too old."""
     for name in ("error_after", "warn_after"):
         if at and name in bounds and (age := datetime.now(UTC) - at) > bounds[name]:
-            text = f"{what}: its newest row is {span(age)} old, {name} is {span(bounds[name])}."
+            bound = span_of(bounds[name])
+            text = f"{what}: its newest row is {span_of(age)} old, {name} is {bound}."
             yield Problem("stale", what, text, command, is_error=name == "error_after")
             return
 
@@ -265,7 +262,9 @@ def _bounds(parsed: project.Project) -> dict[str, dict[str, timedelta]]:
 def _limits(feed: Feed, bounds: Mapping[str, timedelta]) -> str:
     """The bounds of a table in words."""
     told = [
-        f"{name} {span(bounds[name])}" for name in ("warn_after", "error_after") if name in bounds
+        f"{name} {span_of(bounds[name])}"
+        for name in ("warn_after", "error_after")
+        if name in bounds
     ]
     told += [f"max_lag {feed.max_lag}"] if feed.max_lag else []
     return ", ".join(told)

@@ -107,6 +107,22 @@ def as_text(path: str) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
+def entries(folder: str, path: str) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """The files in a folder and its subfolders, without side files and links.
+
+    Each comes after its path, which starts with `path` in place of the folder.
+    """
+    with os.scandir(folder) as found:
+        for entry in found:
+            if SIDE.search(entry.name):
+                continue
+            below = f"{path}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                yield from entries(entry.path, below)
+            elif entry.is_file(follow_symlinks=False):
+                yield below, entry
+
+
 def landing_folder() -> LandingFolder:
     """The landing folder: TIDEMARK_LANDING, or `landing` in the project."""
     return at(paths.landing())
@@ -159,22 +175,12 @@ class _Local(LandingFolder):
             return
         if not folder.resolve().is_relative_to(Path(self.root).resolve()):
             raise ConfigError(f"{folder} is a link that leads out of the landing folder.")
-        yield from self._walk(str(folder), path)
-
-    def _walk(self, folder: str, path: str) -> Iterator[Found]:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if SIDE.search(entry.name):
-                    continue
-                below = f"{path}/{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    yield from self._walk(entry.path, below)
-                elif entry.is_file(follow_symlinks=False):
-                    status = entry.stat()
-                    micros = status.st_mtime_ns // 1000
-                    modified = datetime.fromtimestamp(micros / 1_000_000, UTC)
-                    name = as_text(below)
-                    yield Found(name, status.st_size, modified, name == below)
+        for below, entry in entries(str(folder), path):
+            status = entry.stat()
+            micros = status.st_mtime_ns // 1000
+            modified = datetime.fromtimestamp(micros / 1_000_000, UTC)
+            name = as_text(below)
+            yield Found(name, status.st_size, modified, name == below)
 
     def delete(self, path: str) -> None:
         Path(self.root, path).unlink()

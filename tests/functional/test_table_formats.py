@@ -476,8 +476,9 @@ def test_a_table_that_the_metastore_lost_is_registered(
 
 def test_what_depends_on_a_feed_and_is_no_delta_table_is_known(lab: Lab) -> None:
     with lab.project.here():
-        others = dbt_project.current().others_below(["ice.orders"])
-    assert "iceberg.history.hist_ice__orders" in others
+        parsed = dbt_project.current()
+    below = parsed.below(parsed.sources_of(["ice.orders"]))
+    assert "iceberg.history.hist_ice__orders" in {parsed.nodes[name].other for name in below}
 
 
 def test_an_erasure_leaves_nothing(club: Project, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """What runs tell: names from outside are shown, and do nothing."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,7 +59,7 @@ def test_the_log_has_a_line_for_each_line(tmp_path: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_a_length_of_time_has_one_unit(seconds: float, told: str) -> None:
-    assert report.span_of(seconds) == told
+    assert report.span_of(timedelta(seconds=seconds)) == told
 
 
 def test_a_build_counts_models_and_tests_but_no_hooks() -> None:

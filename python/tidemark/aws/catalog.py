@@ -1,12 +1,10 @@
 """Register the lake's Delta tables in the AWS Glue Data Catalog, for Athena and others."""
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError
@@ -22,6 +20,7 @@ from tidemark.errors import ConfigError, TidemarkError
 from tidemark.spark import session
 
 PREFIX_VARIABLE = "TIDEMARK_CATALOG_PREFIX"
+_REGISTERED = "registered.json"
 # A table parameter with the tags and grants that Tidemark has given.
 _GIVEN = "tidemark.lake_formation"
 # The maximum number of names in a message.
@@ -105,13 +104,13 @@ class AtEnd:
             for each in self.tables
         ]
         self._identity = project.digest_of([place, said])
-        known = _remembered()
+        known = paths.note(_REGISTERED)
         self._known = known if known.get("as") == self._identity else {}
 
     def register(self, spark: SparkSession, say: Callable[[str], None]) -> None:
         """Register what is due, and report it. Raises CatalogError or AwsError at the end."""
         if self.was_idle and self._known.get("is_complete"):
-            _remember(self._known)
+            paths.write_note(_REGISTERED, self._known)
             return
         found = Registration(spark, self.tables, self._known.get("digests", {})).done()
         self.remember(found)
@@ -122,12 +121,13 @@ class AtEnd:
     def remember(self, found: Outcome) -> None:
         """Remember what is registered, so that the next run need not ask AWS."""
         is_complete = not found.problems and not found.not_on_s3
-        _remember({"as": self._identity, "is_complete": is_complete, "digests": found.digests})
+        told = {"as": self._identity, "is_complete": is_complete, "digests": found.digests}
+        paths.write_note(_REGISTERED, told)
 
 
 def begin() -> None:
     """Mark the start of a run. If the run dies, the next one registers its changes."""
-    _remember({**_remembered(), "is_complete": False})
+    paths.write_note(_REGISTERED, {**paths.note(_REGISTERED), "is_complete": False})
 
 
 def prefix() -> str:
@@ -303,19 +303,3 @@ def _or_none(what: str, call: Callable[..., Any], **arguments: str) -> Any:
         if error.code == "EntityNotFoundException":
             return None
         raise
-
-
-def _remembered() -> dict[str, Any]:
-    try:
-        return dict(json.loads(_memory().read_text()))
-    except (OSError, ValueError):
-        return {}
-
-
-def _remember(what: Mapping[str, Any]) -> None:
-    paths.make_lake()
-    _memory().write_text(json.dumps(what))
-
-
-def _memory() -> Path:
-    return paths.lake_dir() / "registered.json"

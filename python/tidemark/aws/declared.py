@@ -6,6 +6,7 @@ from typing import Any
 
 from tidemark.aws import lake_formation
 from tidemark.errors import ConfigError
+from tidemark.feeds import tags_of
 
 _IN_SPARK = ("model", "seed", "snapshot", "source")
 
@@ -40,7 +41,7 @@ def tables(nodes: Iterable[Mapping[str, Any]]) -> list[Declared]:
     found: dict[str, Declared] = {}
     problems = []
     for node in nodes:
-        if node["resource_type"] not in _IN_SPARK or _meta(node).get("catalog") is False:
+        if node["resource_type"] not in _IN_SPARK or tags_of(node).get("catalog") is False:
             continue
         try:
             table = _declared(node)
@@ -65,12 +66,7 @@ def _declared(node: Mapping[str, Any]) -> Declared:
         columns={key.lower(): each.get("description", "") for key, each in columns.items()},
         access=lake_formation.declared(
             f"{file[2] or file[0]}, {node['name']}",
-            _meta(node).get("lake_formation"),
-            {key.lower(): _meta(each).get("lake_formation") for key, each in columns.items()},
+            tags_of(node).get("lake_formation"),
+            {key.lower(): tags_of(each).get("lake_formation") for key, each in columns.items()},
         ),
     )
-
-
-def _meta(part: Mapping[str, Any]) -> dict[str, Any]:
-    """The `meta` of a node or a column. The one in `config` takes precedence."""
-    return {**(part.get("meta") or {}), **((part.get("config") or {}).get("meta") or {})}

@@ -7,12 +7,10 @@ from urllib.parse import urlsplit
 from tidemark import aws
 from tidemark.errors import ConfigError
 
-SCHEMES = ("s3", "s3a")
-
 
 def is_on_s3(place: str) -> bool:
     """Whether this is an S3 URI, not a path."""
-    return place.startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
+    return place.startswith(("s3://", "s3a://"))
 
 
 def download(place: str, to: Path) -> None:

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from tidemark import paths
 from tidemark.aws import dms
 from tidemark.aws.dms import TableStatistics
-from tidemark.dbt_plugin import dbt
+from tidemark.dbt_plugin import project
 from tidemark.errors import TidemarkError
 from tidemark.feeds import Feed
 from tidemark.ingest import books
@@ -56,7 +56,8 @@ def run(name: str) -> None:
     """Compare every table of a task. Raises DifferentError if one differs."""
     task, found = dms.task_and_statistics(name)
     landing = task_tables.landing_of(task, paths.landing())
-    feeds = {feed.path.strip("/"): feed for feed in dbt.feeds(dbt.parse()) if feed.format == "dms"}
+    declared = project.current().feeds
+    feeds = {feed.path.strip("/"): feed for feed in declared if feed.format == "dms"}
     spark = session.get()
     compared = []
     for told in sorted(found, key=lambda each: (each.schema, each.table)):

@@ -12,7 +12,6 @@ from tidemark import paths, targets
 from tidemark.dbt_plugin import hook, packages
 from tidemark.dbt_plugin.project import FAILURES, Result
 from tidemark.errors import ConfigError, TidemarkError
-from tidemark.feeds import Feed, feeds_of
 from tidemark.variables import during
 
 _LONGEST_MESSAGE = 1000
@@ -37,11 +36,6 @@ def parse() -> Any:
     if result.exception or not result.result:
         raise ConfigError(f"The dbt project does not parse: {result.exception}")
     return result.result
-
-
-def feeds(manifest: Any) -> list[Feed]:
-    """The feeds that the project declares."""
-    return feeds_of(source.to_dict() for source in manifest.sources.values())
 
 
 def listed(options: Sequence[str]) -> list[str]:
@@ -122,7 +116,7 @@ def build(
     verbose: bool = False,
     full_refresh: bool = False,
     options: Sequence[str] = (),
-    results: list[Any] | None = None,
+    results: list[Any],
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Run `dbt build` for everything, or for `select` without `exclude`.
@@ -141,8 +135,7 @@ def build(
             arguments += [option, *selectors]
     with as_part_of(run_id):
         result = invoke(arguments, [_counting(progress)])
-    if results is not None:
-        results += getattr(result.result, "results", [])
+    results += getattr(result.result, "results", [])
     if result.success:
         return
     if result.exception:

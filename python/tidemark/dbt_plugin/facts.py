@@ -7,7 +7,7 @@ highest values of each file's columns, and delta-rs reads them in milliseconds.
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -256,10 +256,4 @@ def _literal(files: pa.Table, column: str, data_type: Any, only: Sequence[str] =
     return None
 
 
-METHODS: Mapping[str, Callable[..., Any]] = {
-    "newest_rows": newest_rows,
-    "declared": declared,
-    "may_begin_reload": may_begin_reload,
-    "has_all_loads": has_all_loads,
-    "ask_once": ask_once,
-}
+METHODS = (newest_rows, declared, may_begin_reload, has_all_loads, ask_once)

@@ -14,7 +14,7 @@ from tidemark.shared import shared
 from tidemark.spark import session, spark_line
 
 
-def _land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) -> str:
+def land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) -> str:
     """New on SparkAdapter, for the macro `land_new_files`: lands before the first model."""
     method = self.config.credentials.method
     targets.use_method(method)
@@ -28,14 +28,12 @@ def _land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) ->
         raise DbtRuntimeError(str(error)) from error
 
 
-def _landing_failure(self: SparkAdapter, name: str) -> str:
+def landing_failure(self: SparkAdapter, name: str) -> str:
     """New on SparkAdapter, for the macro `feed`, which does not build a table that did not land."""
     return shared.landing_failures.get(name, "")
 
 
-def _give_back_lake(
-    self: SparkAdapter, nodes: Sequence[Mapping[str, Any]] | None
-) -> dict[str, str]:
+def give_back_lake(self: SparkAdapter, nodes: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
     """New on SparkAdapter, for the macro `give_back_lake`, after dbt's last write."""
     method = self.config.credentials.method
     has_tables = nodes is not None and method in ("session", "thrift")
@@ -45,7 +43,7 @@ def _give_back_lake(
     return {"lines": lines, "failure": failure}
 
 
-def _format_problem(self: SparkAdapter, name: str) -> str:
+def format_problem(self: SparkAdapter, name: str) -> str:
     """New on SparkAdapter, for the macros of the formats: why the target cannot have one, or ''."""
     format = formats.OTHERS[name]
     if self.config.credentials.method != "session":
@@ -60,17 +58,9 @@ def _format_problem(self: SparkAdapter, name: str) -> str:
     return ""
 
 
-_METHODS = {
-    "format_problem": _format_problem,
-    "land_new_files": _land_new_files,
-    "landing_failure": _landing_failure,
-    "give_back_lake": _give_back_lake,
-    **facts.METHODS,
-}
-
-
 def install() -> None:
     """Add the methods."""
-    for name, method in _METHODS.items():
-        setattr(SparkAdapter, name, available(method))
-    SparkAdapter._available_ = SparkAdapter._available_ | _METHODS.keys()
+    methods = (land_new_files, landing_failure, give_back_lake, format_problem, *facts.METHODS)
+    for method in methods:
+        setattr(SparkAdapter, method.__name__, available(method))
+    SparkAdapter._available_ = SparkAdapter._available_ | {each.__name__ for each in methods}

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -25,6 +24,7 @@ from tidemark.feeds import Feed, feeds_of, is_table, tags_of
 from tidemark.ingest import books
 from tidemark.ingest.books import Books
 
+_CACHE = "project.json"
 # The variable of the package `tidemark` with the policy of `tidemark maintain`.
 POLICY = "maintain"
 # dbt's statuses of nodes and tests that failed.
@@ -141,11 +141,6 @@ class Project:
         """These nodes and their descendants."""
         return _reached(self._children, start)
 
-    def others_below(self, feeds: Collection[str]) -> list[str]:
-        """The tables that depend on these feeds and are not Delta tables."""
-        below = self.below(self.sources_of(feeds))
-        return sorted(self.nodes[name].other for name in below if self.nodes[name].other)
-
     def built_from(self, names: Iterable[str], newest: Mapping[str, int]) -> dict[str, Built]:
         """The fingerprints and loads that these nodes would be built from now."""
         loads = self._newest_loads(newest)
@@ -201,12 +196,18 @@ def of(manifest: Any) -> Project:
             told = [node.checksum.checksum, node.alias, node.schema, node.config.to_dict(), columns]
             parts = [everywhere, told, sorted(tests.get(name, [])), macros.of(node)]
             own[name] = (digest_of(parts), list(getattr(node.depends_on, "nodes", [])))
+
+    @cache
+    def fingerprint(name: str) -> str:
+        digest, parents = own[name]
+        return digest_of([digest, [fingerprint(each) for each in sorted(parents) if each in own]])
+
     sources = {name: _as_declared(source) for name, source in manifest.sources.items()}
     declared = {feed.name for feed in feeds_of(sources.values())}
     nodes = {}
     for name, (_, parents) in own.items():
         known = tuple(sorted(parent for parent in parents if parent in own))
-        node = Node(_fingerprint(name, own), known)
+        node = Node(fingerprint(name), known)
         if name in sources:
             feed = f"{sources[name]['source_name']}.{sources[name]['name']}"
             feed = feed if feed in declared else ""
@@ -224,9 +225,11 @@ def of(manifest: Any) -> Project:
                 other=f"{of_dbt.database}.{relation}" if is_other else "",
                 keeps_rows=is_written and keeps,
             )
-    data_tests = [node for node in manifest.nodes.values() if node.resource_type == "test"]
-    of_failures = [f"{test.schema}.{test.alias}" for test in data_tests]
-    return Project([*sources.values()], nodes, _tests_of(manifest), of_failures)
+    data_tests = {
+        name: node for name, node in manifest.nodes.items() if node.resource_type == "test"
+    }
+    of_failures = [f"{test.schema}.{test.alias}" for test in data_tests.values()]
+    return Project([*sources.values()], nodes, [*data_tests, *manifest.unit_tests], of_failures)
 
 
 def current() -> Project:
@@ -249,14 +252,14 @@ def parse() -> tuple[Project, Any]:
 def cached() -> Project | None:
     """The cached project, or None if one of its files or variables has changed."""
     try:
-        kept = json.loads(_file().read_text())
+        kept = paths.note(_CACHE)
         if kept["stamp"] != stamp() or not _are_set(kept["variables"]):
             return None
         nodes = {
-            # The cache of an older Tidemark has no relations or tests: a KeyError.
-            name: Node(**{**node, "parents": tuple(node["parents"]), "relation": node["relation"]})
+            name: Node(**{**node, "parents": tuple(node["parents"])})
             for name, node in kept["nodes"].items()
         }
+        # The cache of an older Tidemark lacks some of these: a KeyError.
         return Project(kept["sources"], nodes, kept["tests"], kept["of_failures"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -273,11 +276,7 @@ def keep(project: Project, manifest: Any, stamp: str) -> None:
         "tests": project.tests,
         "of_failures": project.of_failures,
     }
-    file = _file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_suffix(f".{os.getpid()}")
-    new.write_text(json.dumps(kept, default=str))
-    new.replace(file)
+    paths.write_note(_CACHE, kept)
 
 
 def read_builds(own: Books) -> tuple[dict[str, Built], dict[str, Result]]:
@@ -333,11 +332,6 @@ class _Macros:
         return self.digests[called]
 
 
-def _tests_of(manifest: Any) -> list[str]:
-    tests = [name for name, node in manifest.nodes.items() if node.resource_type == "test"]
-    return [*tests, *manifest.unit_tests]
-
-
 def _tests(manifest: Any) -> dict[str, list[str]]:
     """The digests of each node's tests."""
     found: dict[str, list[str]] = {}
@@ -349,15 +343,6 @@ def _tests(manifest: Any) -> dict[str, list[str]]:
             for parent in test.depends_on.nodes:
                 found.setdefault(parent, []).append(text)
     return found
-
-
-def _fingerprint(name: str, own: Mapping[str, tuple[str, list[str]]]) -> str:
-    @cache
-    def of_node(name: str) -> str:
-        digest, parents = own[name]
-        return digest_of([digest, [of_node(each) for each in sorted(parents) if each in own]])
-
-    return of_node(name)
 
 
 def _as_declared(source: Any) -> dict[str, Any]:
@@ -411,10 +396,6 @@ def policy() -> dict[str, Any] | None:
     """The policy of `tidemark maintain` in dbt_project.yml, None without one."""
     told = ((_settings().get("vars") or {}).get("tidemark") or {}).get(POLICY)
     return None if told is None else dict(told or {})
-
-
-def _file() -> Path:
-    return paths.lake_dir() / "project.json"
 
 
 def stamp() -> str:

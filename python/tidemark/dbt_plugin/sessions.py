@@ -15,6 +15,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from tidemark.dbt_plugin import hook
 from tidemark.errors import TidemarkError
+from tidemark.ingest import books
 from tidemark.spark import session
 
 
@@ -76,8 +77,7 @@ def literal(cls: type, value: Any) -> str:
         return f"timestamp'{value.isoformat(sep=' ')}'"
     if isinstance(value, datetime.date):
         return f"date'{value.isoformat()}'"
-    text = str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return "'" + text.replace("$", "\\u0024") + "'"
+    return books.literal(str(value)).replace("\n", "\\n").replace("$", "\\u0024")
 
 
 # PySpark 3.5 does not have this method, and does not need the replacement.

@@ -102,12 +102,11 @@ class Format(ABC):
     def content(self, relation: str) -> Content | None:
         """What is in the table, without Spark; None if it is not built, or cannot be read here."""
 
+    @abstractmethod
     def look_by_spark(
         self, spark: "SparkSession", relation: str, keep: timedelta | None
     ) -> Table | None:
         """The table as Spark sees it, where `look` cannot see it; None without one."""
-        del spark, relation, keep
-        return None
 
     @abstractmethod
     def compact(self, spark: "SparkSession", relation: str) -> None:

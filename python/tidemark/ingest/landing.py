@@ -84,7 +84,8 @@ def land(
                 else:
                     landed.failure = str(Why.TO_BE_RETRACTED(file=file.path))
         todo = [(each, each.plan) for each in work if each.plan and not each.failure]
-        ledger.write_planned(own, [(landed.feed, plan) for landed, plan in todo], run_id)
+        planned = [(each.feed, plan.load_id, file) for each, plan in todo for file in plan.files]
+        ledger.write(own, planned, "planned", run_id)
         sizes = [sum(file.size for file in plan.files) for _, plan in todo]
         files = sum(len(plan.files) for _, plan in todo)
         with_tombstones = tombstones.subjects(own) if todo else frozenset[str]()

@@ -185,30 +185,26 @@ class Ledger:
         settled = self._settled.get(feed.name, 0)
         self.last_load_id += 1
         histories = self._histories.get(feed.name, {})
-        reloads = {
-            file.path
+        of_new = {
+            file.path: (histories[file.path], (file.size, file.modified))
             for file in new
-            if file.path in histories and (file.size, file.modified) in histories[file.path].reloads
+            if file.path in histories
         }
+        reloads = {path for path, (of, version) in of_new.items() if version in of.reloads}
         loads = {
-            file.path: histories[file.path].loads.get((file.size, file.modified), set())
-            for file in new
-            if file.path in histories and file.path not in reloads
+            path: of.loads.get(version, set())
+            for path, (of, version) in of_new.items()
+            if path not in reloads
         }
         read_before = frozenset(path for path, of_path in loads.items() if of_path)
         return Plan(
             self.last_load_id,
             tuple(sorted([*new, *gone.values()])),
-            frozenset(
-                file.path
-                for file in new
-                if file.path in histories
-                and (file.size, file.modified) in histories[file.path].confirmed
-            ),
+            frozenset(path for path, (of, version) in of_new.items() if version in of.confirmed),
             read_before,
             read_before & self.paths(feed),
             frozenset(load for of_path in loads.values() for load in of_path),
-            supersedes=any(file.path in histories for file in new),
+            supersedes=bool(of_new),
             gone=frozenset(gone),
             settled=settled,
             reloads=frozenset(reloads),
@@ -400,16 +396,11 @@ def landed_paths(own: Books, feed: Feed) -> set[str]:
     return {path for path, (_, status) in newest.items() if status not in gone}
 
 
-def write_planned(own: Books, plans: Iterable[tuple[Feed, Plan]], run_id: str) -> None:
-    """Write, in one commit, the files that are about to land."""
-    own.append(
-        books.LEDGER,
-        [
-            _row(feed, plan.load_id, file, "planned", run_id)
-            for feed, plan in plans
-            for file in plan.files
-        ],
-    )
+def write(
+    own: Books, files: Iterable[tuple[Feed, int, LandedFile]], status: str, run_id: str
+) -> None:
+    """Write, in one commit, that files of these loads have a status."""
+    own.append(books.LEDGER, [_row(*file, status, run_id) for file in files])
 
 
 def write_finished(own: Books, tables: Iterable["Landed"], run_id: str) -> None:
@@ -520,14 +511,6 @@ def _next_load_id(own: Books) -> int:
     return 1 + max((load.as_py() or 0 for load in loads), default=0)
 
 
-def write_retracted(own: Books, done: Iterable[tuple[Feed, int, LandedFile]], run_id: str) -> None:
-    """Write that these files are taken back, and their tables built without them."""
-    own.append(
-        books.LEDGER,
-        [_row(feed, load_id, file, "retracted", run_id) for feed, load_id, file in done],
-    )
-
-
 def write_erased(own: Books, feed: Feed, rows: Mapping[tuple[int, str], int], run_id: str) -> None:
     """Write how many rows of each load and file are about to be deleted.
 
@@ -559,10 +542,7 @@ def write_removed(own: Books, feed: Feed, files: Iterable[LandedFile], run_id: s
     """Write that these landed files are deleted."""
     newest = _newest_rows(own, f"{books.is_of(feed)} and status in {READ}")
     loads = {path: row["load_id"] for (_, _, path), row in newest.items()}
-    own.append(
-        books.LEDGER,
-        [_row(feed, loads.get(file.path, 0), file, REMOVED, run_id) for file in files],
-    )
+    write(own, [(feed, loads.get(file.path, 0), file) for file in files], REMOVED, run_id)
 
 
 def replay(

@@ -81,7 +81,7 @@ def _plan(own: Books, feed: Feed, found: Listed, book: ledger.Ledger) -> Landed:
         return landed
     landed.has_folder = found is not None
     there = {file.path for file in found or []}
-    missing = _missing(own, feed, there)
+    missing = ledger.landed_paths(own, feed) - there if feed.missing_files == "fail" else None
     if missing:
         landed.failure = str(Why.FILES_MISSING(count=len(missing), first=min(missing)))
         return landed
@@ -92,10 +92,6 @@ def _plan(own: Books, feed: Feed, found: Listed, book: ledger.Ledger) -> Landed:
     if landed.plan and feed.format == "dms":
         landed.plan = _with_left_over(landed.plan, found or [], book.paths(feed))
     return landed
-
-
-def _missing(own: Books, feed: Feed, there: set[str]) -> set[str]:
-    return ledger.landed_paths(own, feed) - there if feed.missing_files == "fail" else set()
 
 
 def _with_left_over(

@@ -25,7 +25,6 @@ from tidemark.readers import avro_files, csv_files, json_files, parquet_files
 from tidemark.readers.records import (
     NO_BYTES,
     NO_ROWS,
-    RECORD,
     ROWS,
     Records,
     UnreadableFileError,
@@ -33,21 +32,7 @@ from tidemark.readers.records import (
     schema,
 )
 
-__all__ = [
-    "LOCAL_FILE",
-    "NO_BYTES",
-    "NO_ROWS",
-    "RECORD",
-    "VANISHED",
-    "WHOLE",
-    "has_parts",
-    "local_reader",
-    "local_records",
-    "reader",
-    "records_of",
-    "schema",
-    "type_of_file",
-]
+__all__ = ["NO_BYTES", "NO_ROWS", "schema"]
 
 VANISHED = "the file vanished or changed before it was read"
 _GZIP = b"\x1f\x8b"

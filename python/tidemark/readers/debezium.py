@@ -31,13 +31,13 @@ from tidemark.readers.records import (
 OPERATIONS = {"c": "I", "u": "U", "d": "D", "r": "R", "t": "T"}
 # Microseconds per unit, as a fraction.
 _MICROS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
-_UNITS = {
+UNITS = {
     "io.debezium.time.Timestamp": "milliseconds",
     "org.apache.kafka.connect.data.Timestamp": "milliseconds",
     "io.debezium.time.MicroTimestamp": "microseconds",
     "io.debezium.time.NanoTimestamp": "nanoseconds",
 }
-_TIMES = {
+TIMES = {
     "io.debezium.time.Time": "milliseconds",
     "org.apache.kafka.connect.data.Time": "milliseconds",
     "io.debezium.time.MicroTime": "microseconds",
@@ -383,12 +383,12 @@ def decoded(
         # io.debezium.time.IsoDate
         return str(value).removesuffix("Z")
     if data_type.startswith("timestamp") and is_number(value):
-        unit = _UNITS.get(what) or feed.unit_of(name)
+        unit = UNITS.get(what) or feed.unit_of(name)
         if not unit:
             raise WrongValueError("a number without a unit: set timestamp_unit")
         return _moment(value, unit)
-    if what in _TIMES and is_number(value):
-        return _time_of_day(value, _TIMES[what])
+    if what in TIMES and is_number(value):
+        return _time_of_day(value, TIMES[what])
     if data_type == "binary" and isinstance(value, str):
         return base64_of(value, feed)
     return told(value)

@@ -2,7 +2,7 @@
 
 import itertools
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import IO, Any
@@ -23,6 +23,7 @@ from tidemark.readers.records import (
     is_of_machine,
     named,
     old_keys,
+    require_names_once,
 )
 from tidemark.readers.texts import WRONG, bad_rows
 
@@ -103,7 +104,7 @@ def _of_table(table: pa.Table, schema: pa.Schema, names: Names, feed: Feed, firs
 
 def documents_of(tables: Iterable[pa.Table], schema: pa.Schema) -> Iterator[dict[str, Any]]:
     """The rows as dictionaries."""
-    _require_names_once(schema.names)
+    require_names_once(schema.names)
     for table in tables:
         columns = [
             _values(column.combine_chunks(), kind)
@@ -111,12 +112,6 @@ def documents_of(tables: Iterable[pa.Table], schema: pa.Schema) -> Iterator[dict
         ]
         for row in zip(*columns, strict=True):
             yield dict(zip(schema.names, row, strict=True))
-
-
-def _require_names_once(names: Sequence[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise UnreadableFileError(f"the file repeats a column: {', '.join(repeated)}")
 
 
 def tables_of(file: IO[bytes], **options: Any) -> tuple[pa.Schema, Iterator[pa.Table], int]:
@@ -278,7 +273,7 @@ def _nested(column: pa.Array, kind: pa.DataType) -> list[Any]:
     is_there = column.is_valid().to_pylist()
     if pa.types.is_struct(kind):
         names = [of.name for of in _fields(kind)]
-        _require_names_once(names)
+        require_names_once(names)
         fields = [
             _values(inner, of.type)
             for inner, of in zip(column.flatten(), _fields(kind), strict=True)

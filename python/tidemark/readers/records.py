@@ -245,9 +245,7 @@ def named(found: Sequence[str], feed: Feed, kind: str, *, is_whole: bool = True)
     Raises UnreadableFileError if a required column is missing. If not `is_whole`, as in documents,
     a missing field is NULL.
     """
-    repeated = sorted({name for name in found if list(found).count(name) > 1})
-    if repeated:
-        raise UnreadableFileError(f"the file repeats a column: {', '.join(repeated)}")
+    require_names_once(found)
     left = dict(enumerate(found))
     op = _take(left, feed.op_column, feed.column_names)
     if op is None and is_whole and feed.needs_op(kind):
@@ -269,6 +267,13 @@ def named(found: Sequence[str], feed: Feed, kind: str, *, is_whole: bool = True)
             del left[at]
         before = declared_names({at: name[len(prefix) :] for at, name in images.items()}, feed.key)
     return Names(declared, other_names(left, feed), op, at_time, before)
+
+
+def require_names_once(names: Sequence[str]) -> None:
+    """Raise UnreadableFileError if a column's name is there twice."""
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise UnreadableFileError(f"the file repeats a column: {', '.join(repeated)}")
 
 
 def declared_names(left: dict[int, str], names: Sequence[str]) -> dict[int, str]:

@@ -33,7 +33,6 @@ DELIMITERS = ",;|\t"
 # The limit for gzipped Parquet, the only type that must be completely in memory.
 _GZIP_PARQUET_BYTES = 1 << 28
 _GZIP = b"\x1f\x8b"
-_TEXT_TYPES = ("csv", "json", "jsonl", "ndjson")
 
 _WHOLE_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)")
 _FRACTION = re.compile(r"[+-]?(0|[1-9]\d*)?\.(\d+)")

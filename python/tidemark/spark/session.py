@@ -7,7 +7,6 @@ It is embedded, the host's, or remote over Spark Connect: on the target `thrift`
 import atexit
 import hashlib
 import io
-import json
 import logging
 import os
 import re
@@ -88,7 +87,8 @@ _JAVA_FOR_LARGE = {
     "-XX:TieredStopAtLevel=1": "-XX:-DontCompileHugeMethods",
     "-XX:+UseSerialGC": "-XX:+UseParallelGC",
 }
-# The key of the metastore in young_tables.json.
+_YOUNG = "young_tables.json"
+# Its key of the metastore.
 _OF_METASTORE = "metastore"
 
 # dbt's threads ask for the session at the same time.
@@ -510,8 +510,7 @@ def remove_unborn_tables(spark: SparkSession) -> None:
     own = paths.lake_dir() / "warehouse"
     if paths.warehouse() != str(own):
         return
-    note = paths.lake_dir() / "young_tables.json"
-    known_before = _written_down(note)
+    known_before = paths.note(_YOUNG)
     found = {_OF_METASTORE: _metastore()}
     has_new_metastore = found.items() - known_before.items()
     for folder in own.glob("*.db"):
@@ -533,9 +532,7 @@ def remove_unborn_tables(spark: SparkSession) -> None:
                 del born[f"{schema}.{name}"]
         found |= born
     if found != known_before:
-        new = note.with_suffix(".new")
-        new.write_text(json.dumps(found))
-        new.replace(note)
+        paths.write_note(_YOUNG, found)
 
 
 def _register_lost(spark: SparkSession, schema: str, folder: Path) -> None:
@@ -546,13 +543,6 @@ def _register_lost(spark: SparkSession, schema: str, folder: Path) -> None:
             print(f"{name} was not in the metastore, and is registered again.", file=sys.stderr)
         except Exception as error:  # the others can be used; Iceberg has errors of its own
             print(f"{name} was not registered again: {readable(error)}", file=sys.stderr)
-
-
-def _written_down(note: Path) -> dict[str, str]:
-    try:
-        return dict(json.loads(note.read_text()))
-    except (FileNotFoundError, ValueError):
-        return {}
 
 
 def _birth(folder: Path) -> str:

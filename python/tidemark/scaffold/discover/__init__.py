@@ -18,8 +18,7 @@ from tidemark.scaffold import sampling
 from tidemark.scaffold.discover import debezium, dms, extracts, folders
 from tidemark.scaffold.discover.table import NoTableError, Table, check_texts, picked, samples
 
-__all__ = ["NAME_THE_KEY", "NoTableError", "Survey", "Table", "files_of", "name_tables", "problems"]
-__all__ += ["safe_name", "survey", "table_of"]
+__all__ = ["NoTableError", "Table"]
 
 NAME_THE_KEY = "set the key"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.readers import avro_files
-from tidemark.readers.debezium import fields_of, flattened, no_change, position_of
+from tidemark.readers.debezium import TIMES, UNITS, fields_of, flattened, no_change, position_of
 from tidemark.readers.documents import text_of
 from tidemark.scaffold import sampling
 from tidemark.scaffold.discover.table import NoTableError, Table, find_key, set_columns
@@ -27,17 +27,11 @@ _CONNECT_TYPES = {
     "io.debezium.time.Date": "date",
     "io.debezium.time.IsoDate": "date",
     "org.apache.kafka.connect.data.Date": "date",
-    "io.debezium.time.Timestamp": "timestamp_ntz",
-    "io.debezium.time.MicroTimestamp": "timestamp_ntz",
-    "io.debezium.time.NanoTimestamp": "timestamp_ntz",
-    "org.apache.kafka.connect.data.Timestamp": "timestamp_ntz",
+    **dict.fromkeys(UNITS, "timestamp_ntz"),
     "io.debezium.time.ZonedTimestamp": "timestamp",
     "io.debezium.data.VariableScaleDecimal": "string",
     # Landing writes a time of day as text.
-    "io.debezium.time.Time": "string",
-    "io.debezium.time.MicroTime": "string",
-    "io.debezium.time.NanoTime": "string",
-    "org.apache.kafka.connect.data.Time": "string",
+    **dict.fromkeys(TIMES, "string"),
 }
 _CONNECT_PLAIN = {
     **{"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint"},

@@ -233,19 +233,11 @@ class Task:
     def dialect(self, schema: str, table: str) -> Dialect:
         """The feed settings for reading samples."""
         found = self.feed(schema, table)
-        reads = Feed(
-            *("", "", "", "", "dms", "", (), ()),
-            delimiter=unescaped(found.get("delimiter", ",")),
-            row_delimiter=unescaped(found["row_delimiter"]) if "row_delimiter" in found else None,
-            quote=found.get("quote", '"'),
-            null_text=(found["null_text"],) if "null_text" in found else ("", "NULL"),
-            header=found.get("header", "none"),
-            op_in_load=bool(found.get("op_in_load")),
-            op_in_changes=bool(found.get("op_in_changes", True)),
-            timestamp_column=found.get("timestamp_column"),
-            unavailable_value=found.get("unavailable_value"),
-            before_image_prefix=found.get("before_image_prefix"),
-        )
+        for name in {"delimiter", "row_delimiter"} & found.keys():
+            found[name] = unescaped(found[name])
+        if "null_text" in found:
+            found["null_text"] = (found["null_text"],)
+        reads = Feed(*("", "", "", "", "dms", "", (), ()), **found)
         images = self.images(schema, table) or {}
         return Dialect(
             reads,

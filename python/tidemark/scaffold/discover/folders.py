@@ -1,14 +1,12 @@
 """Find the folders of tables below the landing folder."""
 
-import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from tidemark import storage
 from tidemark.errors import ConfigError
-from tidemark.ingest.file_names import DMS_TRANSACTIONS, SIDE, is_change, is_load
+from tidemark.ingest.file_names import DMS_TRANSACTIONS, is_change, is_load
 
 # Folders within a table's folder: dates and numbers, year=2026, p1, fullload, cdc.
 PART = re.compile(
@@ -35,18 +33,10 @@ def start(root: Path, below: str) -> Path:
 
 def files_below(root: Path, folder: Path) -> list[str]:
     """The data files below a folder, as sorted paths relative to the landing folder."""
-    return sorted(_walk(root, folder)) if folder.is_dir() else []
-
-
-def _walk(root: Path, folder: Path) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if SIDE.search(entry.name):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(root, Path(entry.path))
-            elif entry.is_file(follow_symlinks=False):
-                yield Path(entry.path).relative_to(root).as_posix()
+    if not folder.is_dir():
+        return []
+    below = storage.entries(str(folder), folder.relative_to(root).as_posix())
+    return sorted(path.removeprefix("./") for path, _ in below)
 
 
 def tables_below(root: Path, folder: Path) -> tuple[dict[str, list[str]], Left]:
