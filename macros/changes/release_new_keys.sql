@@ -1,14 +1,9 @@
 {#
     The post-hook of current and history models. It removes from Spark's cache the keys that the
-    build used to decide what to read (`scope_of_changes`), if its SQL has them, and the rows that
-    it merged, if the table's format keeps them there. The cache also ends with Spark, but a server
-    may run for days.
+    build used to decide what to read (`scope_of_changes`), if its SQL has them. The cache also ends
+    with Spark, but a server may run for days.
 #}
 {%- macro release_new_keys() -%}
-    {%- set unstages_source = tidemark.table_format(config.get('file_format')).unstages_source -%}
-    {%- if execute and unstages_source -%}
-        {%- do unstages_source() -%}
-    {%- endif -%}
     {%- set keys = tidemark._kept_new_keys() -%}
     {%- if keys -%}
         uncache table if exists {{ keys }}

@@ -4,7 +4,6 @@
         'catalog': none,
         'replaces': true,
         'stages_source': tidemark._stages_source_of_delta,
-        'unstages_source': none,
         'commits_nothing': false,
         'marks_rows': {'delta.enableDeletionVectors': 'true'},
         'widens': tidemark._delta_widens,
@@ -20,7 +19,7 @@
     three times. Up to 64 MB of them are broadcast, unless you have changed Spark's threshold: a merge
     joins them with the table three times, and would sort the whole table each time.
 -#}
-{%- macro _stages_source_of_delta(rows) -%}
+{%- macro _stages_source_of_delta() -%}
     {%- set staging = 'spark.databricks.delta.merge.materializeSource' -%}
     {%- if run_query('set ' ~ staging).rows[0][1] != 'all' -%}
         {%- do run_query('set ' ~ staging ~ ' = all') -%}
@@ -28,7 +27,6 @@
             {%- do run_query('set spark.sql.autoBroadcastJoinThreshold = 64m') -%}
         {%- endif -%}
     {%- endif -%}
-    {%- do return(rows) -%}
 {%- endmacro -%}
 
 

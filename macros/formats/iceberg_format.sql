@@ -6,8 +6,7 @@
     {%- do return({
         'catalog': 'iceberg',
         'replaces': true,
-        'stages_source': tidemark._stages_source_of_iceberg,
-        'unstages_source': tidemark._unstages_source_of_iceberg,
+        'stages_source': none,
         'commits_nothing': true,
         'marks_rows': {'write.merge.mode': 'merge-on-read', 'format-version': '3'},
         'widens': tidemark._iceberg_widens,
@@ -15,27 +14,6 @@
         'versions': tidemark._versions_of_iceberg,
         'problem': tidemark._problem_of_iceberg,
     }) -%}
-{%- endmacro -%}
-
-
-{#-
-    Otherwise a merge computes its source several times, and once more to find out whether there are
-    rows. The view is that of a model's table in this session.
--#}
-{%- macro _stages_source_of_iceberg(rows) -%}
-    {%- do run_query('drop view if exists ' ~ tidemark._staged_rows()) -%}
-    {%- do run_query('cache table ' ~ tidemark._staged_rows() ~ ' as select * from ' ~ rows) -%}
-    {%- do return(tidemark._staged_rows()) -%}
-{%- endmacro -%}
-
-
-{%- macro _unstages_source_of_iceberg() -%}
-    {%- do run_query('uncache table if exists ' ~ tidemark._staged_rows()) -%}
-{%- endmacro -%}
-
-
-{%- macro _staged_rows() -%}
-    {%- do return(this.identifier ~ '__staged_rows') -%}
 {%- endmacro -%}
 
 

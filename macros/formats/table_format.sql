@@ -4,8 +4,7 @@
 
       catalog          the Spark catalog of its tables; none is Spark's own
       replaces         whether `create or replace table` replaces a table in one step
-      stages_source    a macro: what a merge reads instead of its source, so that it computes it once
-      unstages_source  a macro that frees this after the build; none if there is nothing to free
+      stages_source    a macro that makes a merge compute its source rows once; none without one
       commits_nothing  whether a merge without rows to merge also commits
       marks_rows       the properties with which a merge marks rows and does not rewrite their files;
                        a table that has the first one keeps its value

@@ -5,7 +5,8 @@
     The options have the same names as in dbt-databricks, so that a model reads the same there. Only
     `delete_condition`, `skip_unchanged` (a matched row without a difference is not written) and
     `stage_source` are our own. Source and target are `DBT_INTERNAL_SOURCE` and `DBT_INTERNAL_DEST`.
-    With `stage_source`, the source rows are computed once and kept during the merge. The source is dbt's temporary view, or the model's SQL (see spark__create_temporary_view.sql).
+    With `stage_source`, Delta computes the source rows once and keeps them during the merge. The source
+    is dbt's temporary view, or the model's SQL (see spark__create_temporary_view.sql).
     Delete when: dbt-spark's merge has these clauses (dbt-adapters issue 1170).
 #}
 {%- macro spark__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) -%}
@@ -27,11 +28,12 @@
 {{ source }}
     {%- endif -%}
 {%- endset -%}
-{%- if config.get('stage_source') -%}
-    {%- set rows = tidemark.table_format(config.get('file_format')).stages_source(rows) -%}
-{%- endif -%}
 {%- if tidemark.nothing_to_merge(rows) -%}
     {%- do return("select 'There are no rows to merge.' as told") -%}
+{%- endif -%}
+{%- set stages_source = tidemark.table_format(config.get('file_format')).stages_source -%}
+{%- if config.get('stage_source') and stages_source -%}
+    {%- do stages_source() -%}
 {%- endif -%}
 {%- set columns = adapter.get_columns_in_relation(source) if not noted else [] -%}
 {%- for name in noted or [] -%}

@@ -225,22 +225,6 @@ def test_a_staged_source_is_computed_once_and_broadcast(
     assert macros.asked == asked
 
 
-def test_the_source_of_an_iceberg_merge_is_cached_and_released() -> None:
-    """Its merge would compute it several times, and rows that differ each time would be wrong."""
-    config = {"stage_source": True, "file_format": "iceberg"}
-    macros = Macros(config=config, columns=["id", "name"], answers=[[{"one": 1}]])
-    sql = macros.spark__get_merge_sql("the_table", "new_rows", "id", [], None)
-    assert "using table__staged_rows as" in " ".join(sql.split())
-    assert macros.asked == [
-        "drop view if exists table__staged_rows",
-        "cache table table__staged_rows as select * from new_rows",
-        "select 1 as one from table__staged_rows limit 1",
-    ]
-    del macros.asked[:]
-    macros.release_new_keys()
-    assert macros.asked == ["uncache table if exists table__staged_rows"]
-
-
 def test_a_history_sorts_its_changes_once() -> None:
     goes_on = {"kind": "newer", "watermark": 7, "truncates": False, "goes_on": True}
     macros = Macros(is_incremental=True, columns=["id", "name", "seq"])
