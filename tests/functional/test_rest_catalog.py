@@ -7,9 +7,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -226,6 +229,50 @@ def test_tables_of_the_metastore_move(club: Club, tmp_path: Path) -> None:
         query = f"select name from {HISTORY} where id = 8 order by valid_from"
         told = club.run("sql", query, "--format", "csv", **variables)
         assert told.splitlines() == ["name", "Zoey", "Zoya"]
+
+
+class _Recorder(BaseHTTPRequestHandler):
+    """A catalog without schemas, which keeps what it is asked."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(f"{self.path} {self.headers['Authorization']}")
+        empty: dict[str, Any] = {"defaults": {}, "overrides": {}, "namespaces": []}
+        self._answer(empty)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.asked.append(f"{self.path} {body}")
+        self._answer({"access_token": "token-of-test", "token_type": "bearer", "expires_in": 3600})
+
+    def _answer(self, told: dict[str, Any]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(told).encode())
+
+
+def test_the_credential_comes_from_the_environment(club: Club, tmp_path: Path) -> None:
+    club.run("down")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Recorder) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        said = club.run(
+            *("sql", "show schemas in iceberg"),
+            TIDEMARK_LAKE=str(tmp_path / "lake"),
+            TIDEMARK_CATALOG_URI=f"http://127.0.0.1:{server.server_port}",
+            TIDEMARK_CATALOG_WAREHOUSE="west",
+            TIDEMARK_CATALOG_CREDENTIAL="me:only-for-tests",
+        )
+        server.shutdown()
+    asked = "\n".join(_Recorder.asked)
+    assert "client_id=me&client_secret=only-for-tests" in asked
+    assert "/v1/config?warehouse=west" in asked
+    assert "/v1/namespaces" in asked
+    assert "Bearer token-of-test" in asked
+    assert "only-for-tests" not in said
+    for file in (tmp_path / "lake").rglob("*"):
+        assert not file.is_file() or b"only-for-tests" not in file.read_bytes(), file
 
 
 def test_a_catalog_that_does_not_answer_gets_a_sentence(club: Club) -> None:
