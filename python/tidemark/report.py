@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -117,11 +117,7 @@ def one_line(landed: Sequence[Landed]) -> str:
 
 
 def table(landed: Sequence[Landed]) -> str:
-    """What landed, with a line for each table that got files, as in `tidemark.runs`.
-
-    Columns in which every table has zero are left out. If the lines are still wider than a screen,
-    so are the last columns.
-    """
+    """What landed, with a line for each table that got files, as in `tidemark.runs`."""
     counts = ("rows", "inserted", "updated", "deleted", "late", "duplicate", "rejected", "skipped")
     new = [entry for entry in landed if entry.is_new]
     columns: dict[str, list[Any]] = {
@@ -132,10 +128,18 @@ def table(landed: Sequence[Landed]) -> str:
         "seconds": [f"{entry.seconds:.1f}" for entry in new],
         "newest change": [time_of(entry.newest_change) for entry in new],
     }
+    return fitting(columns, ("newest change", "seconds", "files"))
+
+
+def fitting(columns: Mapping[str, Sequence[Any]], spare: Iterable[str]) -> str:
+    """A table without the columns in which every line has zero, or nothing.
+
+    As long as its lines are wider than a screen, it also leaves out one of the spare columns.
+    """
     shown = {name: column for name, column in columns.items() if any(column)}
-    for name in ("newest change", "seconds", "files", ""):
+    for name in (*spare, ""):
         text = tabulate(shown, headers="keys")
-        if len(text.partition("\n")[0]) <= _WIDTH:
+        if max(map(len, text.splitlines()), default=0) <= _WIDTH:
             break
         shown.pop(name, None)
     return text

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from tabulate import tabulate
 
 from tidemark import feeds, outcome, paths, report, targets
 from tidemark.dbt_plugin import project
@@ -152,20 +151,19 @@ def lines() -> Iterator[str]:
     if status.last_run:
         run_id, at = status.last_run["run_id"], report.time_of(status.last_run["at"])
         yield f"Last run that landed files: {run_id}, {at}"
-    rows = [
-        (
-            *(table.feed.name, table.new_files, table.set_aside, table.dead_letters),
-            *(table.to_build, f"{span_of(table.age)} ago" if table.age is not None else ""),
-            *(report.time_of(table.newest_change), span_of(table.lag)),
-            "failed" if table.failed else "",
-        )
-        for table in status.tables
-    ]
-    headers = ["table", "new files", "set aside", "dead letters", "to build"]
-    headers += ["last landed", "newest change", "lag"]
-    if any(table.failed for table in status.tables):
-        headers.append("last run")
-    yield tabulate([row[: len(headers)] for row in rows], headers=headers)
+    tables = status.tables
+    columns: dict[str, list[Any]] = {
+        "table": [table.feed.name for table in tables],
+        "new files": [table.new_files for table in tables],
+        "set aside": [table.set_aside for table in tables],
+        "dead letters": [table.dead_letters for table in tables],
+        "to build": [table.to_build for table in tables],
+        "last landed": [f"{span_of(table.age)} ago" if table.age else "" for table in tables],
+        "newest change": [report.time_of(table.newest_change) for table in tables],
+        "lag": [span_of(table.lag) for table in tables],
+        "last run": ["failed" if table.failed else "" for table in tables],
+    }
+    yield report.fitting(columns, ("newest change", "last landed", "set aside"))
     yield from status.waiting
     for problem in status.problems:
         yield printable(problem.line, keep="\n\t")

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -86,3 +87,14 @@ def test_the_table_of_a_run_fits_a_screen() -> None:
         assert heading.rstrip().endswith(last)
         assert max(map(len, lines)) <= 100
     assert report.table([]) == ""
+
+
+def test_a_table_for_a_person_has_no_empty_columns_and_fits_a_screen() -> None:
+    columns: dict[str, list[Any]] = {"table": ["a", "b"], "new files": [0, 0], "lag": ["", "2 h"]}
+
+    def heading(newest: str) -> list[str]:
+        shown = report.fitting({**columns, "newest": [newest, newest]}, ["newest"])
+        return shown.splitlines()[0].split()
+
+    assert heading("x" * 80) == ["table", "lag", "newest"]
+    assert heading("x" * 90) == ["table", "lag"]
