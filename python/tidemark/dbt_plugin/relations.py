@@ -76,11 +76,11 @@ def _rows(self: SparkAdapter, statement: str, information: Callable[[Any], Any])
 
 def _own_catalogs(self: SparkAdapter) -> list[Format]:
     """The formats whose tables are not in the metastore."""
-    if self.config.credentials.method != "session":
-        return []
     try:
         own = [each for each in formats.OTHERS.values() if each.catalog]
-        return [each for each in own if formats.spark_has(session.get(), each)] if own else []
+        if not own or self.config.credentials.method != "session":
+            return []
+        return [each for each in own if formats.spark_has(session.get(), each)]
     except TidemarkError as error:
         raise DbtRuntimeError(str(error)) from error
 
