@@ -310,7 +310,7 @@ def test_the_metastore_is_lost(ops: Project, capfd: pytest.CaptureFixture[str]) 
     assert "Registered 1 table." in told
     assert contents(ops, *expected) == expected
     assert tidemark(ops, "register") == 0
-    assert "has all tables" in capfd.readouterr().out
+    assert "All tables that are in the warehouse are registered." in capfd.readouterr().out
 
 
 @pytest.mark.slow
