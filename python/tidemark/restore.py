@@ -87,8 +87,9 @@ def register() -> None:
 
 
 def _found(spark: SparkSession, relation: str) -> bool:
-    """Register a table that is in the warehouse. False if it is not."""
-    registers = formats.of(relation).registers(relation)
+    """Register a table that is in the warehouse, or moves to another catalog. False without one."""
+    format = formats.of(relation)
+    registers = format.moves(spark, relation) or format.registers(relation)
     if registers:
         *catalog, schema, _ = relation.split(".")
         for each in ("", *(f"{name}." for name in catalog)):

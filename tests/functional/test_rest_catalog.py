@@ -224,8 +224,13 @@ def test_tables_of_the_metastore_move(club: Club, tmp_path: Path) -> None:
         said = club.tell("tidemark", "run", **variables)
         assert "Iceberg tables of this lake are in the metastore, but" in said
         assert "add the tables to the new catalog: tidemark register" in said
-        assert f"{CURRENT} is registered" in club.run("register", **variables)
+        moved = club.run("register", **variables)
+        for table in (CURRENT, HISTORY, "iceberg.snapshots.club_members"):
+            assert f"{table} is registered" in moved
         club.run("run", **variables)
+        members = "select name from iceberg.snapshots.club_members where id = 8"
+        told = club.run("sql", f"{members} order by dbt_valid_from", "--format", "csv", **variables)
+        assert told.splitlines() == ["name", "Zoey", "Zoya"]
         query = f"select name from {HISTORY} where id = 8 order by valid_from"
         told = club.run("sql", query, "--format", "csv", **variables)
         assert told.splitlines() == ["name", "Zoey", "Zoya"]
@@ -275,8 +280,9 @@ def test_the_credential_comes_from_the_environment(club: Club, tmp_path: Path) -
         assert not file.is_file() or b"only-for-tests" not in file.read_bytes(), file
 
 
-def test_a_catalog_that_does_not_answer_gets_a_sentence(club: Club) -> None:
+def test_a_catalog_that_does_not_answer_gets_a_sentence(club: Club, tmp_path: Path) -> None:
     club.land(10, "U,8,Zo\n")
-    said = club.tell("tidemark", "run", TIDEMARK_CATALOG_URI="http://127.0.0.1:9")
+    lake = {"TIDEMARK_LAKE": str(tmp_path / "lake")}
+    said = club.tell("tidemark", "run", TIDEMARK_CATALOG_URI="http://127.0.0.1:9", **lake)
     assert "exit code 1" in said
     assert "The REST catalog at http://127.0.0.1:9 does not respond" in said

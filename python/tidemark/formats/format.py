@@ -140,6 +140,11 @@ class Format(ABC):
     def lost(self, schema: str, folder: Path) -> Iterator[tuple[str, str]]:
         """The tables in a schema's folder, and the statement that registers each."""
 
+    def moves(self, spark: "SparkSession", relation: str) -> str:
+        """The statement that adds a table of the metastore to the format's `catalog`, or ''."""
+        del spark, relation
+        return ""
+
     @abstractmethod
     def registers(self, relation: str) -> str:
         """The statement that registers a table that is in the warehouse; '' if it is not there."""

@@ -169,6 +169,17 @@ class Iceberg(Format):
                 name = f"{self.name}.{schema}.{metadata.parent.name}"
                 yield name, _register(name, found)
 
+    def moves(self, spark: "SparkSession", relation: str) -> str:
+        """See `Format`."""
+        _, schema, name = relation.split(".")
+        if not self.catalog or not spark.catalog.databaseExists(f"`{schema}`"):
+            return ""
+        for row in spark.sql(f"show table extended in `{schema}` like '{name}'").collect():
+            at = re.search(r"\bmetadata_location=([^,\]]+)", row.information)
+            if at and self.mark.search(row.information):
+                return _register(relation, at[1])
+        return ""
+
     def registers(self, relation: str) -> str:
         """See `Format`. A first commit alone is what a killed build leaves."""
         found = _newest_metadata(folder_of(relation) / "metadata")
@@ -291,5 +302,5 @@ def _newest_metadata(folder: Path) -> Path | None:
     return max(times)[2] if times else None
 
 
-def _register(relation: str, metadata: Path) -> str:
+def _register(relation: str, metadata: Path | str) -> str:
     return _call("register_table", relation, f"metadata_file => {books.literal(str(metadata))}")
