@@ -184,15 +184,20 @@ def _tables(manifest: Any) -> dict[str, Any]:
 
 def _require_own_schemas(spark: SparkSession, wanted: Mapping[str, Any]) -> None:
     """Refuse a schema that exists: the results would be among its tables, and it is dropped."""
-    catalogs = ("", *(f"{each.name}." for each in formats.used() if each.catalog))
     for node in wanted.values():
-        if any(spark.catalog.databaseExists(f"{each}`{node.schema}`") for each in catalogs):
+        if any(spark.catalog.databaseExists(each) for each in _schemas(node.schema)):
             raise ConfigError(
                 f"The result of {node.name} would replace {node.relation_name} or be beside other "
                 f"tables: the schema {node.schema} exists. tidemark diff changes the schema of the "
                 "target, and your macro generate_schema_name does not use target.schema for this "
                 "model. Nothing was built."
             )
+
+
+def _schemas(name: str) -> list[str]:
+    """A schema in the metastore, and in each catalog that has its own."""
+    own = [f"{each.name}.`{name}`" for each in formats.used() if each.catalog]
+    return [f"`{name}`", *own]
 
 
 def _table(node: Any) -> str:
@@ -326,7 +331,6 @@ def _drop(spark: SparkSession, nodes: Iterable[Any]) -> None:
         if node.database in formats.OTHERS:
             # Otherwise its files would stay.
             spark.sql(f"drop table if exists {_table(node)} purge")
-    catalogs = ("", *(f"{each.name}." for each in formats.used() if each.catalog))
-    for schema in sorted({node.schema for node in nodes}):
-        for catalog in catalogs:
-            spark.sql(f"drop schema if exists {catalog}`{schema}` cascade")
+    for name in sorted({node.schema for node in nodes}):
+        for schema in _schemas(name):
+            spark.sql(f"drop schema if exists {schema} cascade")

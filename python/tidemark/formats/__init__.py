@@ -53,9 +53,16 @@ def require_catalogs() -> None:
 
     They would be missing there, and a snapshot would begin anew.
     """
-    noted = _noted()
-    for name in noted.keys() & OTHERS.keys():
-        _require_same(OTHERS[name], noted[name], OTHERS[name].catalog)
+    for name, before in _noted().items():
+        format = OTHERS.get(name)
+        if format is None or format.catalog == before:
+            continue
+        way = "" if before else ", or add the tables to the new catalog: tidemark register"
+        raise ConfigError(
+            f"The {format.title} tables of this lake are in {before or 'the metastore'}, but "
+            f"{targets.CATALOG_VARIABLE} and its URI now name {format.catalog or 'the metastore'}. "
+            f"Nothing was done. Set the variables as before{way}."
+        )
 
 
 def require_catalogs_of(spark: "SparkSession") -> None:
@@ -76,16 +83,6 @@ def spark_has(spark: "SparkSession", format: Format) -> bool:
 
 def _setting(spark: "SparkSession", format: Format, name: str) -> str | None:
     return spark.conf.get(f"spark.sql.catalog.{format.name}{name}", None)
-
-
-def _require_same(format: Format, before: str, now: str) -> None:
-    if before != now:
-        way = "" if before else ", or add the tables to the new catalog: tidemark register"
-        raise ConfigError(
-            f"The {format.title} tables of this lake are in {before or 'the metastore'}, but "
-            f"{targets.CATALOG_VARIABLE} and its URI now name {now or 'the metastore'}. Nothing "
-            f"was done. Set the variables as before{way}."
-        )
 
 
 def settings() -> dict[str, str]:
