@@ -22,6 +22,20 @@ def tidemark(project: Project, *arguments: str) -> int:
         return cli.main(arguments)
 
 
+def status_of(told: str) -> dict[str, dict[str, str]]:
+    """The lines of `tidemark status`, by table and heading; a column of zeros is not shown."""
+    shown = told.splitlines()
+    (rule,) = [n for n, line in enumerate(shown) if line and not line.strip("- ")]
+    spans = [match.span() for match in re.finditer("-+", shown[rule])]
+    headings = [shown[rule - 1][start:end].strip() for start, end in spans]
+    tables: dict[str, dict[str, str]] = {}
+    for line in shown[rule + 1 :]:
+        table, *cells = [line[start:end].strip() for start, end in spans]
+        # Sentences about a table follow.
+        tables.setdefault(table, dict(zip(headings[1:], cells, strict=True)))
+    return tables
+
+
 def run_of(project: Project, name: str) -> dict[str, Any]:
     """The newest row of tidemark.runs of a table."""
     source, table = name.split(".")
@@ -45,13 +59,14 @@ def test_a_table_that_fails_does_not_stop_the_others(
     assert "record 2: not a int" in told.out
     assert tidemark(project, "status") == 0
     told = capfd.readouterr()
-    table, _, _ = told.out.partition("fails.bad failed:")
-    lines = {line.split()[0]: line.split() for line in table.splitlines() if line[:5] == "fails"}
-    assert (lines["fails.bad"][1], lines["fails.bad"][-1]) == ("1", "failed")
-    assert lines["fails.good"][1:5] == ["0", "0", "0", "0"]
+    lines = status_of(told.out)
+    bad, good = lines["fails.bad"], lines["fails.good"]
+    assert (bad["new files"], bad["last run"]) == ("1", "failed")
+    assert (good["new files"], good["last run"]) == ("0", "")
+    assert "to build" not in good
     # It has just landed a change of 2024.
-    assert lines["fails.good"][6:8] == ["s", "ago"]
-    assert lines["fails.good"][-1] == "d"
+    assert good["last landed"].endswith(" s ago")
+    assert good["lag"].endswith(" d")
     assert "1 of 3 records are bad" in told.out
     assert project.rows("log_fails.bad", ["count(*)"]) == [(0,)]
     assert project.rows("current.cur_fails__good", ["id", "price"]) == [(1, 10)]
@@ -199,8 +214,8 @@ def test_only_what_changed_is_built_and_a_failing_table_does_not_make_it_more(
     capfd.readouterr()
     project.write("models/marts/due/due_count.sql", f"{mart} where true")
     assert tidemark(project, "status") == 0
-    (line,) = [each for each in capfd.readouterr().out.splitlines() if each[:8] == "due.good"]
-    assert line.split()[1:5] == ["0", "0", "0", "1"]
+    good = status_of(capfd.readouterr().out)["due.good"]
+    assert (good["new files"], good["to build"]) == ("0", "1")
     assert tidemark(project, "run") == 1
     assert "Building due_count." in capfd.readouterr().out
     assert tidemark(project, "run") == 1
@@ -291,8 +306,8 @@ def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
             text=True,
         )
     assert told.returncode == 0, told.stderr
-    (line,) = [line.split() for line in told.stdout.splitlines() if line.startswith("gate.t ")]
-    assert line[:5] == ["gate.t", "1", "1", "1", "0"]
+    line = status_of(told.stdout)["gate.t"]
+    assert [line[each] for each in ("new files", "set aside", "dead letters")] == ["1", "1", "1"]
     aside = "gate.t: set aside gate/t/20240101-100000000.csv: 1 of its 2 records are bad"
     assert aside in told.stdout
 
