@@ -9,6 +9,7 @@
         'widens': tidemark._delta_widens,
         'widening': {'delta.enableTypeWidening': 'true'},
         'versions': tidemark._versions_of_delta,
+        'names_runs': tidemark._delta_names_runs,
         'problem': tidemark._no_problem_of_delta,
     }) -%}
 {%- endmacro -%}
@@ -40,6 +41,9 @@
 {%- macro _versions_of_delta(relation) -%}
     describe history `{{ relation.schema }}`.`{{ relation.identifier }}`
 {%- endmacro -%}
+
+
+{%- macro _delta_names_runs() -%}{%- do return(true) -%}{%- endmacro -%}
 
 
 {%- macro _no_problem_of_delta(node) -%}{%- do return('') -%}{%- endmacro -%}

@@ -12,6 +12,7 @@
         'widens': tidemark._iceberg_widens,
         'widening': {},
         'versions': tidemark._versions_of_iceberg,
+        'names_runs': tidemark._iceberg_names_runs,
         'problem': tidemark._problem_of_iceberg,
     }) -%}
 {%- endmacro -%}
@@ -40,6 +41,12 @@
 {%- endmacro -%}
 
 
+{#- In Spark 3.5, only a DataFrame's writer can pass the id. -#}
+{%- macro _iceberg_names_runs() -%}
+    {%- do return(run_query('select version()').columns[0].values()[0].split('.')[0] | int >= 4) -%}
+{%- endmacro -%}
+
+
 {#- When dbt parses the project, a node has its config. Its columns are known when it is built. -#}
 {%- macro _problem_of_iceberg(node) -%}
     {%- set config = node.config -%}
@@ -61,7 +68,7 @@
         {%- do return('Its tables do not check constraints. Use data tests instead') -%}
     {%- endif -%}
     {%- if adapter.format_problem is not defined -%}
-        {%- do return('Only embedded Spark (the target embedded) builds such tables') -%}
+        {%- do return('Only embedded Spark and a Thrift server (method: thrift) build such tables') -%}
     {%- endif -%}
     {%- do return(adapter.format_problem('iceberg')) -%}
 {%- endmacro -%}

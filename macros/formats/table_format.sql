@@ -12,6 +12,7 @@
       widening         the properties that a table needs before
       versions         a macro: a query of a table's versions, the newest first, with the columns
                        version, timestamp, userMetadata (the id of the run)
+      names_runs       a macro: whether this Spark version can write that id into a commit
       problem          a macro: why a node cannot have this format, or ''
 
     What Spark and the commands need of a format is in python/tidemark/formats.

@@ -125,7 +125,13 @@ def _version(own: books.Books, versions: Sequence[Any], relation: str, point: st
     of_run = [row for row in versions if row["userMetadata"] == point]
     if of_run:
         return of_run[0]
-    at = _time_of_run(own, point) or _time(point)
+    at = _time_of_run(own, point)
+    if at and not formats.of(relation).commits_tell(point):
+        raise ConfigError(
+            f"With this Spark version, the versions of {relation} do not name their runs. Restore "
+            "it to a time: tidemark restore without --to lists the versions."
+        )
+    at = at or _time(point)
     if at is None:
         runs = list(dict.fromkeys(row["userMetadata"] for row in versions if row["userMetadata"]))
         raise ConfigError(

@@ -71,12 +71,16 @@ def test_a_lake_with_such_tables_keeps_what_they_need(project: Path) -> None:
     assert note.read_text() == "iceberg\n"
 
 
-def test_a_spark_without_a_lock_file_does_not_have_it(
+def test_only_spark_3_needs_an_extension_to_call_procedures(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    formats.note([ICEBERG])
     monkeypatch.setattr(spark_line, "name", lambda: "3.5")
-    assert formats.used() == []
+    assert not formats.extensions()
+    formats.note([ICEBERG])
+    (found,) = formats.extensions()
+    assert found.endswith("IcebergSparkSessionExtensions")
+    monkeypatch.setattr(spark_line, "name", lambda: "4.1")
+    assert not formats.extensions()
 
 
 def test_a_rest_catalog_gets_its_address_and_no_secret_is_a_setting(

@@ -11,7 +11,7 @@ from tidemark import formats, paths, targets
 from tidemark.dbt_plugin import facts, hook
 from tidemark.errors import TidemarkError
 from tidemark.shared import shared
-from tidemark.spark import session, spark_line
+from tidemark.spark import session
 
 
 def land_new_files(self: SparkAdapter, sources: Sequence[Mapping[str, Any]]) -> str:
@@ -46,10 +46,8 @@ def give_back_lake(self: SparkAdapter, nodes: Sequence[Mapping[str, Any]] | None
 def format_problem(self: SparkAdapter, name: str) -> str:
     """New on SparkAdapter, for the macros of the formats: why the target cannot have one, or ''."""
     format = formats.OTHERS[name]
-    if self.config.credentials.method != "session":
-        return "Only embedded Spark (the target embedded) builds such tables"
-    if not format.lock.exists():
-        return f"Spark {spark_line.name()} does not build such tables, Spark 4.1 does"
+    if self.config.credentials.method not in ("session", "thrift"):
+        return "Only embedded Spark and a Thrift server (method: thrift) build such tables"
     if "://" in paths.warehouse() and not format.catalog:
         return (
             f"The warehouse {paths.warehouse()} can only have Delta tables; a REST catalog "

@@ -24,7 +24,6 @@ from tidemark import formats
 from tidemark.errors import TidemarkError
 from tidemark.formats.format import Format
 from tidemark.ingest import books
-from tidemark.spark import session
 
 _TRIES = 8
 # In a name with other characters, Spark would see a pattern.
@@ -77,12 +76,19 @@ def _rows(self: SparkAdapter, statement: str, information: Callable[[Any], Any])
 def _own_catalogs(self: SparkAdapter) -> list[Format]:
     """The formats whose tables are not in the metastore."""
     try:
-        own = [each for each in formats.OTHERS.values() if each.catalog]
-        if not own or self.config.credentials.method != "session":
-            return []
-        return [each for each in own if formats.spark_has(session.get(), each)]
+        return [each for each in formats.OTHERS.values() if each.catalog and _has(self, each)]
     except TidemarkError as error:
         raise DbtRuntimeError(str(error)) from error
+
+
+def _has(self: SparkAdapter, format: Format) -> bool:
+    """Whether the target's Spark has the catalog of a format."""
+    known = self.__dict__.setdefault("_tidemark_catalogs", {})
+    asked = get_invocation_id(), format.name
+    if asked not in known:
+        _, rows = self.execute(f"set spark.sql.catalog.{format.name}", fetch=True)
+        known[asked] = rows[0][1] != "<undefined>"
+    return bool(known[asked])
 
 
 def _in_catalog(self: SparkAdapter, format: Format, where: str) -> list[Any]:
@@ -100,15 +106,11 @@ def _in_catalog(self: SparkAdapter, format: Format, where: str) -> list[Any]:
 def _in_its_catalog(self: SparkAdapter, relation: Any) -> Any:
     """The relation with its format: of another one than Delta, dbt-spark reads `Provider: hive`.
 
-    So it would drop and create again what it must replace, and refuse the table of a snapshot. On
-    another target, or in a Spark without the catalog, the tables are others'.
+    So it would drop and create again what it must replace, and refuse the table of a snapshot. In
+    a Spark without the catalog, the tables are others'.
     """
     format = formats.of_listed(relation.information or "")
-    if (
-        format is None
-        or self.config.credentials.method != "session"
-        or not formats.spark_has(session.get(), format)
-    ):
+    if format is None or not _has(self, format):
         return relation
     told = {f"is_{format.name}": True}
     return relation.incorporate(path={"database": format.name}, **told)
@@ -184,7 +186,7 @@ def _in_another_format(found: Any, wanted: str | None) -> str:
     )
 
 
-def _require_format(name: str | None) -> None:
+def _require_format(self: SparkAdapter, name: str | None) -> None:
     """Refuse a format that this Spark was started without, before anything is written.
 
     The project's files do not name it, or Spark was started by an earlier command or by a host.
@@ -194,17 +196,24 @@ def _require_format(name: str | None) -> None:
     if format is None:
         return
     try:
-        has_format = formats.spark_has(session.get(), format)
+        has_format = _has(self, format)
         formats.require_catalogs()
     except TidemarkError as error:
         raise DbtRuntimeError(str(error)) from error
     formats.note([format])
-    if not has_format:
+    if has_format:
+        return
+    if self.config.credentials.method == "thrift":
         raise DbtRuntimeError(
-            f"Spark was started before Tidemark knew that this project has {format.title} tables, "
-            "so nothing was written. The next Spark has what they need: run the command again (if "
-            "Spark is up, first: tidemark down)."
+            f"The Thrift server has no catalog {format.name}, so nothing was written. Restart it "
+            "(tidemark thrift stop; tidemark thrift start). Your own server needs the jar and the "
+            "settings in docs/targets/thrift.md."
         )
+    raise DbtRuntimeError(
+        f"Spark was started before Tidemark knew that this project has {format.title} tables, "
+        "so nothing was written. The next Spark has what they need: run the command again (if "
+        "Spark is up, first: tidemark down)."
+    )
 
 
 _list_schemas = SparkAdapter.list_schemas
@@ -216,7 +225,7 @@ def _list_schemas_once(self: SparkAdapter, database: Any) -> list[str]:
 
     A catalog has the metastore's schemas. If it has names of its own, it must have them, too.
     """
-    _require_format(database)
+    _require_format(self, database)
     wanted = (database or "").strip("`")
     names = next((each.name for each in _own_catalogs(self) if each.name == wanted), None)
     invocation = get_invocation_id()

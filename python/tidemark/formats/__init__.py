@@ -45,7 +45,7 @@ def of_listed(information: str) -> Format | None:
 def used() -> list[Format]:
     """The other formats that Spark needs for this lake and this project."""
     names = _noted().keys() | _asked_for(paths.project_dir())
-    return [each for each in OTHERS.values() if each.name in names and each.lock.exists()]
+    return [each for each in OTHERS.values() if each.name in names]
 
 
 def require_catalogs() -> None:
@@ -68,17 +68,13 @@ def require_catalogs() -> None:
 def require_catalogs_of(spark: "SparkSession") -> None:
     """The same for a Spark that another command has started, maybe with other variables."""
     for each in OTHERS.values():
-        for name, value in each.settings().items() if spark_has(spark, each) else ():
+        has_catalog = _setting(spark, each, "") is not None
+        for name, value in each.settings().items() if has_catalog else ():
             if name in (".type", ".uri", ".warehouse") and _setting(spark, each, name) != value:
                 raise ConfigError(
                     f"The Spark that is up has another catalog for {each.title} tables than "
                     f"{each.catalog or 'the metastore'}. Stop it: tidemark down"
                 )
-
-
-def spark_has(spark: "SparkSession", format: Format) -> bool:
-    """Whether Spark has the catalog of a format."""
-    return _setting(spark, format, "") is not None
 
 
 def _setting(spark: "SparkSession", format: Format, name: str) -> str | None:
@@ -93,6 +89,11 @@ def settings() -> dict[str, str]:
         for each in used()
         for name, value in each.settings().items()
     }
+
+
+def extensions() -> list[str]:
+    """The classes that extend Spark's SQL for the other formats that are used."""
+    return [each.extension for each in used() if each.extension]
 
 
 def commits_tell(run_id: str) -> dict[str, str]:

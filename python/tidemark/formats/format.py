@@ -83,13 +83,21 @@ class Format(ABC):
         return {}
 
     @property
+    def extension(self) -> str:
+        """The class that extends Spark's SQL for it; '' if this Spark version needs none."""
+        return ""
+
+    @property
     def lock(self) -> Path:
-        """The lock file of its jars. A Spark version that does not support the format has none."""
+        """The lock file of its jars."""
         return spark_line.lock_folder() / f"jars-{self.name}.lock"
 
     @abstractmethod
     def commits_tell(self, run_id: str) -> dict[str, str]:
-        """The settings with which the commits of tables have the run's id."""
+        """The settings with which the commits of tables have the run's id.
+
+        Empty if this Spark version cannot write it.
+        """
 
     @abstractmethod
     def look(self, relation: str, keep: timedelta | None) -> Table | None:

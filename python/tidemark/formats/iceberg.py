@@ -27,6 +27,7 @@ from tidemark.formats.format import (
     folder_of,
 )
 from tidemark.ingest import books
+from tidemark.spark import spark_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,8 +71,17 @@ class Iceberg(Format):
         """See `Format`."""
         return _SETTINGS | (_rest() if self.catalog else _HIVE)
 
+    @property
+    def extension(self) -> str:
+        """See `Format`. Spark 4 can call procedures itself."""
+        if spark_line.name() != "3.5":
+            return ""
+        return "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
     def commits_tell(self, run_id: str) -> dict[str, str]:
-        """See `Format`."""
+        """See `Format`. In Spark 3.5, only a DataFrame's writer can pass it."""
+        if spark_line.name() == "3.5":
+            return {}
         return {f"spark.sql.{self.name}.snapshot-property.{_RUN}": run_id}
 
     def look(self, relation: str, keep: timedelta | None) -> Table | None:

@@ -132,6 +132,7 @@ def settings() -> dict[str, str]:
     found = {key: value.strip() for key, value in pairs}
     for name, value in filled.items():
         found = {key: text.replace(name, value) for key, text in found.items()}
+    found["spark.sql.extensions"] = ",".join([found["spark.sql.extensions"], *formats.extensions()])
     return found | ESSENTIAL | s3.settings() | formats.settings()
 
 
@@ -605,6 +606,14 @@ def readable(error: Exception) -> str:
 
 def readable_text(message: str) -> str:
     """Spark's message without details for its developers."""
+    # Spark 3.5 does not name the class.
+    if re.search(
+        r"hadoop\.mapred\.FileInputFormat|InstantiationException[\s\S]*HadoopRDD", message
+    ):
+        return (
+            "A table of this query is in Iceberg's format. Its name has three parts: "
+            "iceberg.schema.table. See docs/table_formats.md"
+        )
     # A Thrift server puts two names of classes before it.
     message = re.sub(r"^[\w.]+HiveSQLException: .*?(\[\w+\]) [\w.]+: (?=\1)", "", message)
     for rest in ("\n\tat ", "\n\nJVM stacktrace", ";\n'"):
@@ -613,11 +622,6 @@ def readable_text(message: str) -> str:
         return (
             f"{message.splitlines()[0].rstrip(';')} If the metastore has the table, its files are "
             "gone. Runbooks: docs/operate.md"
-        )
-    if "instantiate org.apache.hadoop.mapred.FileInputFormat" in message:
-        return (
-            "A table of this query is in Iceberg's format. Its name has three parts: "
-            "iceberg.schema.table. See docs/table_formats.md"
         )
     if re.search(r"iceberg\.exceptions\.RESTException\W+Error occurred while processing", message):
         uri = os.environ.get(f"{targets.CATALOG_VARIABLE}_URI")

@@ -51,7 +51,7 @@ def start(ports: Ports, master: str = "", *, more: Sequence[str] = ()) -> Server
         )
     jars.require_java()
     class_path = [
-        *jars.installed_jars(),
+        *jars.install(),
         *jars.install([spark_line.lock_folder() / jars.THRIFT_LOCK]),
     ]
     for name, port in asdict(ports).items():
