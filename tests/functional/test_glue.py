@@ -16,7 +16,8 @@ from tests import glue_server
 from tests.aws_server import AwsServer
 from tests.glue_server import GlueServer
 from tests.project import REPO, Project
-from tidemark import demo, paths, runs
+from tidemark import cli, demo, paths, runs, targets
+from tidemark.shared import shared
 from tidemark.spark import session
 
 pytestmark = [
@@ -179,19 +180,17 @@ def test_a_session_has_the_settings_that_tables_depend_on() -> None:
 
 
 @pytest.mark.parametrize("command", [["run"], ["land"], ["sql", "select 1"], ["docs"]])
-def test_what_only_a_spark_of_its_own_can_do_is_refused(command: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tidemark.cli", *command, "--target", "glue"],
-        cwd=REPO,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert (done.returncode, done.stderr) == (
-        1,
+def test_what_only_a_spark_of_its_own_can_do_is_refused(
+    command: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The command sets the one, and dbt has set the other in this process.
+    monkeypatch.setenv(targets.TARGET_VARIABLE, "")
+    monkeypatch.setattr(shared, "method", "")
+    monkeypatch.setenv("DBT_PROJECT_DIR", str(REPO))
+    assert cli.main([*command, "--target", "glue"]) == 1
+    assert capfd.readouterr().err == (
         "tidemark: The target glue only builds: run `dbt build --target glue`. Landing is done by "
-        "the Glue job, python/tidemark_job.py; see docs/targets/aws.md.\n",
+        "the Glue job, python/tidemark_job.py; see docs/targets/aws.md.\n"
     )
 
 
