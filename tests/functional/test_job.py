@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import tidemark_job
 from tests import s3_server
 from tests.aws_server import AwsServer
 from tests.project import REPO, Project
+from tidemark.errors import TidemarkError
+from tidemark.shared import shared
 from tidemark.spark import jars, processes, session, spark_line
 
 pytestmark = pytest.mark.functional
@@ -233,10 +236,17 @@ def test_a_host_that_goes_on_finds_its_settings(
     ],
 )
 def test_a_wrong_argument_is_said_in_a_sentence(
-    arguments: list[str], words: str, aws: AwsServer
+    arguments: list[str], words: str, aws: AwsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # dbt has set it in this process.
+    monkeypatch.setattr(shared, "method", "")
+    with pytest.raises(TidemarkError, match=re.escape(words)):
+        tidemark_job.main(arguments)
+
+
+def test_a_job_ends_with_the_sentence() -> None:
     done = subprocess.run(
-        [sys.executable, REPO / "python" / "tidemark_job.py", *arguments],
+        [sys.executable, REPO / "python" / "tidemark_job.py"],
         env={**os.environ, "PYTHONPATH": f"{REPO}/python"},
         cwd="/",
         text=True,
@@ -244,5 +254,5 @@ def test_a_wrong_argument_is_said_in_a_sentence(
         check=False,
     )
     assert done.returncode == 1
-    assert words in done.stderr
+    assert "tidemark: The job argument --project is missing." in done.stderr
     assert "Traceback" not in done.stderr
