@@ -18,7 +18,7 @@ REPO = Path(__file__).parent.parent
 
 
 class Project:
-    """Feeds are declared with `add`, files arrive with `land`, `build` is `dbt build`.
+    """Feeds are declared with `add` or `declare`, files arrive with `land`, `build` is `dbt build`.
 
     Every instance needs source names of its own: the tests share one lake.
     """
@@ -60,14 +60,28 @@ class Project:
         self, name: str, columns: Mapping[str, str], key: str | Sequence[str], **feed: Any
     ) -> None:
         """Declare a feed and write its three models, as `tidemark add` does."""
+        self._add(name, columns, key, feed)
+
+    def declare(
+        self, name: str, columns: Mapping[str, str], key: str | Sequence[str], **feed: Any
+    ) -> None:
+        """Declare a feed without models, for a test that only lands; parsing takes less time."""
+        for model in self._add(name, columns, key, feed):
+            model.unlink()
+
+    def _add(
+        self, name: str, columns: Mapping[str, str], key: str | Sequence[str], feed: dict[str, Any]
+    ) -> list[Path]:
         from tidemark.scaffold import add
 
         source, table = name.split(".")
         settings = {"format": "dms", "path": f"{source}/{table}", "key": key, **feed}
-        yml, *_ = add.write(self.folder, add.NewTable(source, table, dict(columns), settings))
+        new = add.NewTable(source, table, dict(columns), settings)
+        yml, *models = add.write(self.folder, new)
         # A query more for each table and build: test_commands has it.
         data_tests = re.compile(r"^( +)data_tests:\n(?:\1.*\n)+?(?=\1config:)", re.MULTILINE)
         yml.write_text(data_tests.sub("", yml.read_text()))
+        return models
 
     def test_log(self, source: str, table: str) -> None:
         """Test the log of a table, as `tidemark add` does and `add` here does not."""

@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from tests.project import Project
 from tidemark.ingest import books, direct, landing, ledger, log, reading
-from tidemark.ingest.landed import Landed
+from tidemark.ingest.landed import Landed, Outcome
+from tidemark.ingest.load import Load
 
 pytestmark = pytest.mark.functional
 
@@ -65,46 +67,76 @@ def test_a_load_is_counted_by_the_statistics_of_files_or_else_by_spark(
     assert [own.rows_of_load(feed, load) for load in (*loads, 99)] == [3, 1, 0]
 
 
-def test_a_log_in_a_schema_with_a_place_of_its_own_is_known_to_landing(
-    project: Project, tmp_path: Path
-) -> None:
-    project.spark.sql(f"create schema log_elsewhere location '{tmp_path}/elsewhere'")
-    project.add("elsewhere.t", COLUMNS, "id")
-    project.land("elsewhere/t/20240101-100000000.csv", "I,1,a\n")
-    (landed,) = land(project)
+@dataclass
+class Together:
+    """A project whose tables land for the first time together; each is a test's own."""
+
+    project: Project
+    first: dict[str, Landed]
+
+    def land(self) -> dict[str, Landed]:
+        """Land once more; gives what that did with each table."""
+        return {landed.feed.name: landed for landed in land(self.project)}
+
+
+# The tables, with their columns and settings, and their first files: both stand with the tests.
+FEEDS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
+FILES: dict[str, str | bytes] = {}
+
+
+@pytest.fixture(scope="module")
+def together(
+    module_project: Callable[[], Project], tmp_path_factory: pytest.TempPathFactory
+) -> Together:
+    project = module_project()
+    for name, (columns, settings) in FEEDS.items():
+        project.declare(name, columns, "id", **settings)
+    for path, content in FILES.items():
+        project.land(path, content)
+    place = tmp_path_factory.mktemp("elsewhere") / "elsewhere"
+    project.spark.sql(f"create schema log_elsewhere location '{place}'")
+    put_something_where_a_log_must_be(project)
+    together = Together(project, {})
+    together.first = together.land()
+    return together
+
+
+FEEDS["elsewhere.t"] = COLUMNS, {}
+FILES["elsewhere/t/20240101-100000000.csv"] = "I,1,a\n"
+
+
+def test_a_log_in_a_schema_with_a_place_of_its_own_is_known_to_landing(together: Together) -> None:
+    landed = together.first["elsewhere.t"]
     assert landed.plan
-    own = books.of(project.spark)
+    own = books.of(together.project.spark)
     assert own.newest_load(landed.feed) == landed.plan.load_id
     declared = json.loads(own.properties(landed.feed.log)["tidemark.declared_columns"])
     assert declared == COLUMNS
 
 
-def test_bad_rows_are_dead_letters_and_the_good_ones_land(project: Project) -> None:
-    types = {
-        "id": "int",
-        "day": "date",
-        "at": "timestamp",
-        "price": "decimal(6, 2)",
-        "ok": "boolean",
-    }
-    project.add("bad.rows", types, "id")
-    project.land(
-        "bad/rows/20240101-100000000.csv",
-        "I,1,2024-01-31,2024-01-31 10:11:12.123456,1.10,true\n"
-        "I,+2.0000000000000000e+00,2024-01-31,2024-01-31 10:11:12,,f\n"
-        "I,3,2024,,,\n"
-        "I,4,,10:11:12,,\n"
-        "I,5,,,1.105,\n"
-        "I,6,,,,maybe\n"
-        "I,7.5,,,,\n"
-        "I,99999999999,,,,\n"
-        "I,,,,,\n"
-        "Q,8,,,,\n"
-        "I,9,,\n"
-        "D,10,no date,no time,much,who knows\n"
-        "I,11,4713-01-01 00:00:00 BC,,,\n",
-    )
-    (landed,) = land(project)
+FEEDS["bad.rows"] = (
+    {"id": "int", "day": "date", "at": "timestamp", "price": "decimal(6, 2)", "ok": "boolean"},
+    {},
+)
+FILES["bad/rows/20240101-100000000.csv"] = (
+    "I,1,2024-01-31,2024-01-31 10:11:12.123456,1.10,true\n"
+    "I,+2.0000000000000000e+00,2024-01-31,2024-01-31 10:11:12,,f\n"
+    "I,3,2024,,,\n"
+    "I,4,,10:11:12,,\n"
+    "I,5,,,1.105,\n"
+    "I,6,,,,maybe\n"
+    "I,7.5,,,,\n"
+    "I,99999999999,,,,\n"
+    "I,,,,,\n"
+    "Q,8,,,,\n"
+    "I,9,,\n"
+    "D,10,no date,no time,much,who knows\n"
+    "I,11,4713-01-01 00:00:00 BC,,,\n"
+)
+
+
+def test_bad_rows_are_dead_letters_and_the_good_ones_land(together: Together) -> None:
+    project, landed = together.project, together.first["bad.rows"]
     assert (landed.rows, landed.rejected, landed.set_aside) == (3, 10, 0)
     file = "20240101-100000000.csv"
     assert dead_letters(project, "bad") == [
@@ -125,28 +157,37 @@ def test_bad_rows_are_dead_letters_and_the_good_ones_land(project: Project) -> N
     assert sorted(row.raw for row in raw) == ["I,3,2024,,,", "I,9,,"]
 
 
-def test_a_file_that_cannot_be_taken_is_set_aside_and_the_others_land(project: Project) -> None:
-    project.add("aside.t", COLUMNS, "id")
-    project.land("aside/t/20240101-100000000.csv", "I,1,a\n")
-    project.land("aside/t/20240101-110000000.csv", "")
-    project.land("aside/t/20240101-120000000.csv", b"I,2,caf\xe9\n")
-    project.land("aside/t/notes.csv", "what is this\n")
-    (landed,) = land(project)
+FEEDS["aside.t"] = COLUMNS, {}
+FILES |= {
+    "aside/t/20240101-100000000.csv": "I,1,a\n",
+    "aside/t/20240101-110000000.csv": "",
+    "aside/t/20240101-120000000.csv": b"I,2,caf\xe9\n",
+    "aside/t/notes.csv": "what is this\n",
+}
+
+
+def test_a_file_that_cannot_be_taken_is_set_aside_and_the_others_land(together: Together) -> None:
+    landed = together.first["aside.t"]
     assert (landed.files, landed.rows, landed.rejected, landed.set_aside) == (2, 1, 1, 2)
-    assert [(file, reason) for file, _, _, _, reason in dead_letters(project, "aside")] == [
+    letters = dead_letters(together.project, "aside")
+    assert [(file, reason) for file, _, _, _, reason in letters] == [
         ("20240101-110000000.csv", "the file is empty (0 bytes)"),
         ("20240101-120000000.csv", "not utf-8"),
         ("notes.csv", "format dms does not write files with this name"),
     ]
-    (again,) = land(project)
+    again = together.land()["aside.t"]
     assert (again.files, again.set_aside) == (0, 0)
 
 
-def test_odd_file_names_are_read(project: Project) -> None:
-    project.add("odd.t", COLUMNS, "id", format="extract", max_deleted_share=1)
-    for number, name in enumerate(["a b.csv", "ünï.csv", "100%.csv", "k=v.csv", "[x]{1}*?.csv"]):
-        project.land(f"odd/t/{name}", f"id,name\n{number},x\n")
-    (landed,) = land(project)
+FEEDS["odd.t"] = COLUMNS, {"format": "extract", "max_deleted_share": 1}
+FILES |= {
+    f"odd/t/{name}": f"id,name\n{number},x\n"
+    for number, name in enumerate(["a b.csv", "ünï.csv", "100%.csv", "k=v.csv", "[x]{1}*?.csv"])
+}
+
+
+def test_odd_file_names_are_read(together: Together) -> None:
+    landed = together.first["odd.t"]
     assert (landed.files, landed.rows) == (5, 5)
 
 
@@ -193,7 +234,7 @@ def large(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_large_files_come_by_lines_and_are_what_they_are(project: Project, large: None) -> None:
-    project.add("large.rows", COLUMNS, "id")
+    project.declare("large.rows", COLUMNS, "id")
     rows = [(number, f"a\n{number}\r\n ü" if number % 9 else "") for number in range(1, 400)]
     text = "".join(f'{number},"{name}"\n' for number, name in rows)
     places = {
@@ -247,12 +288,20 @@ def appended_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "write_finished", _stop)
 
 
+@pytest.fixture(scope="module")
+def crashing(module_project: Callable[[], Project]) -> Project:
+    """With a table for each crash."""
+    project = module_project()
+    for point in CRASHES:
+        project.declare(f"crash_{point}.t", COLUMNS, "id")
+    return project
+
+
 @pytest.mark.parametrize("point", CRASHES)
 def test_a_run_that_dies_is_made_good_by_the_next(
-    point: str, project: Project, monkeypatch: pytest.MonkeyPatch
+    point: str, crashing: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = f"crash_{point}"
-    project.add(f"{source}.t", COLUMNS, "id")
+    source, project = f"crash_{point}", crashing
     project.land(f"{source}/t/20240101-100000000.csv", "I,1,a\nI,x,b\nI,2,b\n")
     with monkeypatch.context() as patched:
         CRASHES[point](patched)
@@ -268,15 +317,14 @@ def test_a_run_that_dies_is_made_good_by_the_next(
     assert [row[:3] for row in dead_letters(project, source)] == [
         ("20240101-100000000.csv", 2, "id")
     ]
-    (nothing,) = land(project)
-    assert nothing.rows == 0
+    assert not any(landed.rows for landed in land(project))
 
 
 def test_a_retry_reads_its_files_as_they_are_declared_then(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The YAML was mended between the crash and the next run; one file was written anew."""
-    project.add("retry.t", {"id": "int", "price": "int"}, "id")
+    project.declare("retry.t", {"id": "int", "price": "int"}, "id")
     project.land("retry/t/20240101-100000000.csv", "I,1,10\nI,2,2.5\nI,3,30\n")
     project.land("retry/t/20240101-110000000.csv", "I,4,40\n")
     with monkeypatch.context() as patched:
@@ -321,64 +369,79 @@ def test_no_load_id_is_given_twice_when_the_ledger_is_an_older_one(project: Proj
     assert not again.is_new
 
 
-@pytest.mark.parametrize("way", [log.append, books.append_load], ids=["by_spark", "directly"])
 def test_an_append_that_did_not_come_about_fails_its_table(
-    way: Callable[..., None], project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = f"lost_{way.__name__}"
-    project.add(f"{source}.t", COLUMNS, "id")
-    project.land(f"{source}/t/20240101-100000000.csv", "I,1,a\n")
+    for table in ("by_spark", "directly"):
+        project.declare(f"lost.{table}", COLUMNS, "id")
+        project.land(f"lost/{table}/20240101-100000000.csv", "I,1,a\n")
+    land_direct = direct.land
+
+    def by_one_way(load: Load) -> Outcome | None:
+        return None if load.feed.table == "by_spark" else land_direct(load)
+
     with monkeypatch.context() as patched:
-        if way is log.append:
-            patched.setattr(direct, "land", lambda _: None)
-        patched.setattr(f"{way.__module__}.{way.__name__}", lambda *_: None)
-        (landed,) = land(project)
-    assert f"`log_{source}`.`t` has 0 rows of load" in landed.failure
-    (landed,) = land(project)
-    assert (landed.failure, landed.rows) == ("", 1)
+        patched.setattr(direct, "land", by_one_way)
+        patched.setattr(log, "append", lambda *_: None)
+        patched.setattr(books, "append_load", lambda *_: None)
+        failures = {landed.feed.table: landed.failure for landed in land(project)}
+    for table in ("by_spark", "directly"):
+        assert f"`log_lost`.`{table}` has 0 rows of load" in failures[table]
+    assert [(landed.failure, landed.rows) for landed in land(project)] == [("", 1), ("", 1)]
 
 
-def test_a_log_that_cannot_be_created_fails_its_table_alone(project: Project) -> None:
-    project.add("nolog.bad", COLUMNS, "id")
-    project.add("nolog.good", COLUMNS, "id")
+FEEDS |= {f"nolog.{table}": (COLUMNS, {}) for table in ("bad", "good")}
+FILES |= {f"nolog/{table}/20240101-100000000.csv": "I,1,a\n" for table in ("bad", "good")}
+
+
+def put_something_where_a_log_must_be(project: Project) -> None:
     project.spark.sql("create schema if not exists log_nolog")
     place = project.spark.sql("describe schema log_nolog").where("info_name = 'Location'")
     folder = Path(place.collect()[0]["info_value"].removeprefix("file:")) / "bad"
     folder.mkdir()
     (folder / "somebody's.txt").write_text("not a table")
-    for table in ("bad", "good"):
-        project.land(f"nolog/{table}/20240101-100000000.csv", "I,1,a\n")
-    bad, good = land(project)
+
+
+def test_a_log_that_cannot_be_created_fails_its_table_alone(together: Together) -> None:
+    bad, good = together.first["nolog.bad"], together.first["nolog.good"]
     assert ("bad" in bad.failure, bad.rows) == (True, 0)
     assert (good.failure, good.rows) == ("", 1)
 
 
-def test_a_log_that_nobody_can_read_fails_its_table_alone(project: Project) -> None:
+FEEDS |= {f"badlog.{table}": (COLUMNS, {}) for table in ("bad", "good")}
+FILES |= {f"badlog/{table}/20240101-100000000.csv": "I,1,a\n" for table in ("bad", "good")}
+
+
+def test_a_log_that_nobody_can_read_fails_its_table_alone(together: Together) -> None:
     for table in ("bad", "good"):
-        project.add(f"badlog.{table}", COLUMNS, "id")
-        project.land(f"badlog/{table}/20240101-100000000.csv", "I,1,a\n")
-    land(project)
-    for table in ("bad", "good"):
-        project.land(f"badlog/{table}/20240102-100000000.csv", "I,2,b\n")
+        assert together.first[f"badlog.{table}"].rows == 1
+        together.project.land(f"badlog/{table}/20240102-100000000.csv", "I,2,b\n")
     commits = Path(books.place("log_badlog.bad"), "_delta_log")
     for commit in commits.glob("*.json"):
         commit.unlink()
-    bad, good = land(project)
+    landed = together.land()
+    bad, good = landed["badlog.bad"], landed["badlog.good"]
     assert (bool(bad.failure), bad.rows) == (True, 0)
     assert (good.failure, good.rows) == ("", 1)
 
 
-def test_what_is_far_ahead_waits_at_the_door(project: Project) -> None:
-    timed = {"timestamp_column": "ts", "lateness": "7 days"}
-    project.add("ahead.t", COLUMNS, "id", **timed)
-    project.add("ahead.free", COLUMNS, "id", **timed, ahead=None)
-    dated = {"format": "extract", "time_in_name": "%Y-%m-%d"}
-    project.add("ahead.x", COLUMNS, "id", **dated)
-    for table in ("t", "free"):
-        lines = "I,2999-01-01 00:00:00,1,a\nI,2024-01-01 00:00:00,2,b\n"
-        project.land(f"ahead/{table}/20240101-100000000.csv", lines)
-    project.land("ahead/x/2099-01-01.csv", "id,name\n1,a\n")
-    free, t, x = land(project)
+_TIMED = {"timestamp_column": "ts", "lateness": "7 days"}
+FEEDS |= {
+    "ahead.t": (COLUMNS, _TIMED),
+    "ahead.free": (COLUMNS, _TIMED | {"ahead": None}),
+    "ahead.x": (COLUMNS, {"format": "extract", "time_in_name": "%Y-%m-%d"}),
+}
+FILES |= {
+    f"ahead/{table}/20240101-100000000.csv": "I,2999-01-01 00:00:00,1,a\n"
+    "I,2024-01-01 00:00:00,2,b\n"
+    for table in ("t", "free")
+}
+FILES["ahead/x/2099-01-01.csv"] = "id,name\n1,a\n"
+
+
+def test_what_is_far_ahead_waits_at_the_door(together: Together) -> None:
+    project = together.project
+    free, t, x = (together.first[f"ahead.{table}"] for table in ("free", "t", "x"))
     assert (free.rows, t.rows, t.rejected, x.rows, x.set_aside) == (2, 1, 1, 0, 1)
     letters = {row[0]: row[2:] for row in dead_letters(project, "ahead")}
     assert letters["20240101-100000000.csv"] == (
@@ -389,25 +452,34 @@ def test_what_is_far_ahead_waits_at_the_door(project: Project) -> None:
     assert "its time 2099-01-01 00:00:00 is more than 1 day ahead" in letters["2099-01-01.csv"][2]
     project.land("ahead/t/20240201-100000000.csv", "U,2024-02-01 00:00:00,2,c\n")
     project.land("ahead/free/20240201-100000000.csv", "U,2024-02-01 00:00:00,2,c\n")
-    free, t, _ = land(project)
+    landed = together.land()
+    free, t = landed["ahead.free"], landed["ahead.t"]
     assert (t.rows, free.rows, free.rejected) == (1, 0, 1)
 
 
-@pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_files_that_vanish_delete_nothing(project: Project, policy: str) -> None:
-    source = f"vanish_{policy}"
-    project.add(f"{source}.t", COLUMNS, "id", missing_files=policy)
-    load = project.land(f"{source}/t/LOAD00000001.csv", "1,a\n")
-    project.land(f"{source}/t/20240101-100000000.csv", "I,2,b\n")
-    land(project)
-    for file in load.parent.iterdir():
-        file.unlink()
-    (landed,) = land(project)
-    assert ("are no longer in the landing folder" in landed.failure) == (policy == "fail")
-    project.land(f"{source}/t/20240102-100000000.csv", "I,3,c\n")
-    (landed,) = land(project)
-    assert landed.rows == (0 if policy == "fail" else 1)
-    assert len(project.rows(f"log_{source}.t", ["id"])) == 2 + landed.rows
+POLICIES = ("ignore", "fail")
+FEEDS |= {f"vanish_{policy}.t": (COLUMNS, {"missing_files": policy}) for policy in POLICIES}
+FILES |= {
+    f"vanish_{policy}/t/{name}": text
+    for policy in POLICIES
+    for name, text in (("LOAD00000001.csv", "1,a\n"), ("20240101-100000000.csv", "I,2,b\n"))
+}
+
+
+def test_files_that_vanish_delete_nothing(together: Together) -> None:
+    project = together.project
+    for policy in POLICIES:
+        for file in (project.landing / f"vanish_{policy}/t").iterdir():
+            file.unlink()
+    landed = together.land()
+    for policy in POLICIES:
+        failure = landed[f"vanish_{policy}.t"].failure
+        assert ("are no longer in the landing folder" in failure) == (policy == "fail")
+        project.land(f"vanish_{policy}/t/20240102-100000000.csv", "I,3,c\n")
+    landed = together.land()
+    for policy, rows in (("fail", 0), ("ignore", 1)):
+        assert landed[f"vanish_{policy}.t"].rows == rows
+        assert len(project.rows(f"log_vanish_{policy}.t", ["id"])) == 2 + rows
 
 
 def test_what_a_killed_creation_left_is_removed_and_no_table_is(
