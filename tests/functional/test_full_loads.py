@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.test_landing import COLUMNS, dead_letters, land
+from tests.functional.test_landing import COLUMNS, Together, dead_letters, land
 from tests.project import Project
 from tidemark.errors import ConfigError
 from tidemark.ingest import ledger
@@ -33,14 +33,31 @@ def entered(project: Project, table: str) -> list[tuple[Any, ...]]:
     return project.rows(f"log_{table}", columns, "_load_id, _file_at, _position, id")
 
 
-def test_an_extract_with_a_key_twice_is_refused_and_the_dead_letter_has_the_key(
-    project: Project,
-) -> None:
-    project.add("twice.t", COLUMNS, "id", format="extract")
+@pytest.fixture(scope="module")
+def together(module_project: Callable[[], Project]) -> Together:
+    """Tables whose first files land together; each is a test's own."""
+    project = module_project()
+    project.declare("twice.t", COLUMNS, "id", format="extract")
     project.land("twice/t/a.csv", "id,name\n1,x\n2,y\n+1,z\n3,x\n3,x\n")
-    (landed,) = land(project)
+    project.declare("nil.t", COLUMNS, "id", format="extract")
+    project.land("nil/t/a.csv", extract("12"), modified=FIRST)
+    project.declare("cond.t", COLUMNS, "id", delete_when="status = 'gone'")
+    project.land("cond/t/20240101-000000000.csv", "U,1,a\n")
+    columns = {**COLUMNS, "chg": "string"}
+    project.declare("listed.t", columns, "id", changed_columns="chg")
+    text = 'U,1,a,name\nU,2,b,"name,nmae"\nI,3,c,whatever\n'
+    project.land("listed/t/20240101-000000000.csv", text)
+    together = Together(project, {})
+    together.first = together.land()
+    return together
+
+
+def test_an_extract_with_a_key_twice_is_refused_and_the_dead_letter_has_the_key(
+    together: Together,
+) -> None:
+    landed = together.first["twice.t"]
     assert (landed.rows, landed.set_aside) == (0, 1)
-    ((_, _, _, value, reason),) = dead_letters(project, "twice")
+    ((_, _, _, value, reason),) = dead_letters(together.project, "twice")
     assert value == "id 1; id 3"
     assert reason == (
         "2 keys are in the extract more than once; the column value of tidemark.dead_letter has "
@@ -50,7 +67,7 @@ def test_an_extract_with_a_key_twice_is_refused_and_the_dead_letter_has_the_key(
 
 
 def test_an_extract_that_deletes_much_waits_for_someone_to_confirm_it(project: Project) -> None:
-    project.add("shrunk.t", COLUMNS, "id", format="extract", max_deleted_share=0.3)
+    project.declare("shrunk.t", COLUMNS, "id", format="extract", max_deleted_share=0.3)
     for day, ids in enumerate(["1234", "123", "1", "12", "12345"]):
         project.land(f"shrunk/t/{day}.csv", extract(ids), modified=FIRST + day * DAY)
     (landed,) = land(project)
@@ -83,16 +100,15 @@ def test_an_extract_that_deletes_much_waits_for_someone_to_confirm_it(project: P
     assert list(map(str, landed.notes)) == [remark]
 
 
-def test_an_empty_extract_deletes_all_once_it_is_confirmed(project: Project) -> None:
-    project.add("nil.t", COLUMNS, "id", format="extract")
-    project.land("nil/t/a.csv", extract("12"), modified=FIRST)
-    land(project)
+def test_an_empty_extract_deletes_all_once_it_is_confirmed(together: Together) -> None:
+    project = together.project
+    assert together.first["nil.t"].files == 1
     project.land("nil/t/b.csv", extract(""), modified=FIRST + DAY)
-    (landed,) = land(project)
+    landed = together.land()["nil.t"]
     reason = "the extract has no rows: it would delete every row of the table"
     assert landed.reasons == {"nil/t/b.csv": reason}
     ledger.confirm(project.spark, "nil/t/b.csv", "test")
-    (landed,) = land(project)
+    landed = together.land()["nil.t"]
     assert (landed.files, landed.rows, landed.set_aside) == (1, 0, 0)
     assert entered(project, "nil.t")[-1] == ("T", "b.csv", None)
 
@@ -282,20 +298,14 @@ def test_lateness_refuses_what_is_too_old(project: Project) -> None:
     )
 
 
-def test_a_condition_that_is_no_sql_fails_the_table_in_words(project: Project) -> None:
-    project.add("cond.t", COLUMNS, "id", delete_when="status = 'gone'")
-    project.land("cond/t/20240101-000000000.csv", "U,1,a\n")
-    (landed,) = land(project)
+def test_a_condition_that_is_no_sql_fails_the_table_in_words(together: Together) -> None:
+    landed = together.first["cond.t"]
     assert "cond.t: delete_when 'status = 'gone'' is no condition" in landed.failure
     assert (landed.files, landed.rows) == (0, 0)
 
 
-def test_a_list_of_changed_columns_must_name_columns(project: Project) -> None:
-    columns = {**COLUMNS, "chg": "string"}
-    project.add("listed.t", columns, "id", changed_columns="chg")
-    text = 'U,1,a,name\nU,2,b,"name,nmae"\nI,3,c,whatever\n'
-    project.land("listed/t/20240101-000000000.csv", text)
-    (landed,) = land(project)
+def test_a_list_of_changed_columns_must_name_columns(together: Together) -> None:
+    landed = together.first["listed.t"]
     assert (landed.rows, landed.rejected) == (2, 1)
-    (letter,) = dead_letters(project, "listed")
+    (letter,) = dead_letters(together.project, "listed")
     assert letter[2:] == ("chg", "name,nmae", "names a column that is not declared")
