@@ -1,8 +1,13 @@
 """`tidemark run` and `replay` as a user meets them: failures, new columns, what is told."""
 
+import io
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +20,8 @@ from tidemark.ingest import ledger
 pytestmark = pytest.mark.functional
 
 COLUMNS = {"id": "int", "price": "int", "seq": "bigint"}
+FIRST = "20240101-100000000.csv"
+COUNT = "select count(*) as n from {{ ref('cur_fails__good') }}"
 
 
 def tidemark(project: Project, *arguments: str) -> int:
@@ -45,21 +52,59 @@ def run_of(project: Project, name: str) -> dict[str, Any]:
     return rows.sort("at", ascending=False).limit(1).collect()[0].asDict()
 
 
+@dataclass
+class Ran:
+    """A project, and what its first runs printed."""
+
+    project: Project
+    printed: list[str]
+
+    def run(self, files: Mapping[str, str]) -> int:
+        """These files arrive, and a run begins; gives its exit code."""
+        for path, text in files.items():
+            self.project.land(path, text)
+        told = io.StringIO()
+        with redirect_stdout(told), redirect_stderr(told):
+            code = tidemark(self.project, "run")
+        self.printed.append(told.getvalue())
+        return code
+
+
+@pytest.fixture(scope="module")
+def failing(module_project: Callable[[], Project]) -> Ran:
+    """A first run in which two of three tables fail."""
+    project = module_project()
+    for table, settings in {"bad": {"max_rejected_share": 0.25}, "good": {}, "out": {}}.items():
+        project.add(f"fails.{table}", COLUMNS, "id", **settings)
+    elsewhere = project.folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "20240101-100000000.csv").write_text("I,1,10,1\n")
+    link(project).parent.mkdir()
+    link(project).symlink_to(elsewhere)
+    project.write("models/marts/due/due_count.sql", COUNT)
+    ran = Ran(project, [])
+    files = {"bad": "I,1,10,1\nI,2,much,2\nI,3,30,3\n", "good": "I,1,10,1\n"}
+    code = ran.run({f"fails/{table}/{FIRST}": text for table, text in files.items()})
+    assert code == 1, ran.printed
+    return ran
+
+
+def link(project: Project) -> Path:
+    """The folder of `out`, which leads out of the landing folder."""
+    return project.landing / "fails/out"
+
+
 def test_a_table_that_fails_does_not_stop_the_others(
-    project: Project, capfd: pytest.CaptureFixture[str]
+    failing: Ran, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    project.add("fails.bad", COLUMNS, "id", max_rejected_share=0.25)
-    project.add("fails.good", COLUMNS, "id")
-    project.land("fails/bad/20240101-100000000.csv", "I,1,10,1\nI,2,much,2\nI,3,30,3\n")
-    project.land("fails/good/20240101-100000000.csv", "I,1,10,1\n")
-    assert tidemark(project, "run") == 1
-    told = capfd.readouterr()
-    assert "tidemark: 1 of 2 tables failed, see above: fails.bad." in told.err
-    assert "1 of 3 records are bad, which is more than max_rejected_share 0.25" in told.out
-    assert "record 2: not a int" in told.out
+    project, (told,) = failing.project, failing.printed
+    assert "tidemark: 2 of 3 tables failed, see above: fails.bad, fails.out." in told
+    assert "1 of 3 records are bad, which is more than max_rejected_share 0.25" in told
+    assert "record 2: not a int" in told
+    assert "is a link that leads out of the landing folder" in told
     assert tidemark(project, "status") == 0
-    told = capfd.readouterr()
-    lines = status_of(told.out)
+    told = capfd.readouterr().out
+    lines = status_of(told)
     bad, good = lines["fails.bad"], lines["fails.good"]
     assert (bad["new files"], bad["last run"]) == ("1", "failed")
     assert (good["new files"], good["last run"]) == ("0", "")
@@ -67,24 +112,56 @@ def test_a_table_that_fails_does_not_stop_the_others(
     # It has just landed a change of 2024.
     assert good["last landed"].endswith(" s ago")
     assert good["lag"].endswith(" d")
-    assert "1 of 3 records are bad" in told.out
+    assert "1 of 3 records are bad" in told
     assert project.rows("log_fails.bad", ["count(*)"]) == [(0,)]
     assert project.rows("current.cur_fails__good", ["id", "price"]) == [(1, 10)]
     assert not project.spark.catalog.tableExists("current.cur_fails__bad")
     assert "none of them landed" in run_of(project, "fails.bad")["failure"]
 
-    # dbt alone does the same: the models of the table that failed fail, the others do not.
+
+def test_only_what_changed_is_built_and_a_failing_table_does_not_make_it_more(
+    failing: Ran, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = failing.project
+    project.write("models/marts/due/due_count.sql", f"{COUNT} where true")
+    assert tidemark(project, "status") == 0
+    good = status_of(capfd.readouterr().out)["fails.good"]
+    assert (good["new files"], good["to build"]) == ("0", "1")
+    assert tidemark(project, "run") == 1
+    assert "Building due_count." in capfd.readouterr().out
+    assert tidemark(project, "run") == 1
+    assert "Nothing to build" in capfd.readouterr().out
+
+    # A node of which a test fails is built again; what reads it waits.
+    cured = "{{ config(severity='error') }} select 1 from {{ ref('cur_fails__good') }}"
+    test = project.write("tests/assert_nothing.sql", cured)
+    assert tidemark(project, "run") == 1
+    assert tidemark(project, "run") == 1
+    assert "Building cur_fails__good, due_count" in capfd.readouterr().out
+    test.unlink()
+    assert tidemark(project, "run") == 1
+
+    # Mended in its file, it lands with the next run.
+    link(project).unlink()
+    project.land(f"fails/bad/{FIRST}", "I,1,10,1\nI,2,20,2\nI,3,30,3\n")
+    capfd.readouterr()
+    assert tidemark(project, "run") == 0
+    assert "fails__good" not in capfd.readouterr().out.rsplit("Building ", 1)[1]
+    assert project.rows("current.cur_fails__bad", ["id", "price"]) == [(1, 10), (2, 20), (3, 30)]
+    assert project.rows("log_fails.bad", ["count(*)"]) == [(3,)]
+    assert tidemark(project, "run") == 0
+    assert "Nothing to build" in capfd.readouterr().out
+
+
+def test_dbt_alone_builds_the_tables_that_did_not_fail(failing: Ran) -> None:
+    project = failing.project
+    link(project).unlink(missing_ok=True)
+    project.land("fails/bad/20240101-110000000.csv", "I,4,much,4\n")
     project.land("fails/good/20240101-110000000.csv", "U,1,11,2\n")
     result = project.dbt("build")
     failed = [each.node.name for each in result.result.results if each.status == "error"]
     assert failed == ["stg_fails__bad"]
     assert project.rows("current.cur_fails__good", ["price"]) == [(11,)]
-
-    # Mended in its file, it lands with the next run.
-    project.land("fails/bad/20240101-100000000.csv", "I,1,10,1\nI,2,20,2\nI,3,30,3\n")
-    assert tidemark(project, "run") == 0
-    assert project.rows("current.cur_fails__bad", ["id", "price"]) == [(1, 10), (2, 20), (3, 30)]
-    assert project.rows("log_fails.bad", ["count(*)"]) == [(3,)]
 
 
 @pytest.mark.slow
@@ -122,28 +199,6 @@ def test_replay_gives_the_tables_as_if_all_had_been_good_at_once(project: Projec
         assert wrong == project.rows(relation.format("right"), names, some), relation
     assert tidemark(project, "replay") == 0
     assert project.rows("log_mend.wrong", ["count(*)"]) == [(8,)]
-
-
-def test_a_new_column_goes_on_into_current_and_history(
-    project: Project, capfd: pytest.CaptureFixture[str]
-) -> None:
-    project.add("grow.t", {"id": "int", "name": "string"}, "id", header="all")
-    project.land("grow/t/20240101-100000000.csv", "Op,id,name\nI,1,a\nI,2,b\n")
-    assert tidemark(project, "run") == 0
-    project.land("grow/t/20240101-110000000.csv", "Op,id,country code,name\nU,1,SE,a\n")
-    assert tidemark(project, "run") == 0
-    assert "grow.t: new column country_code string" in capfd.readouterr().out
-    expected = [(1, "a", "SE"), (2, "b", None)]
-    assert project.rows("current.cur_grow__t", ["id", "name", "country_code"]) == expected
-    assert project.rows("history.hist_grow__t", ["id", "country_code"], "id, valid_from") == [
-        (1, None),
-        (1, "SE"),
-        (2, None),
-    ]
-    project.land("grow/t/20240101-120000000.csv", "Op,id,name\nU,1,c\n")
-    assert tidemark(project, "run") == 0
-    assert "new column" not in capfd.readouterr().out
-    assert project.rows("current.cur_grow__t", ["id", "name", "country_code"])[0] == (1, "c", None)
 
 
 @pytest.mark.slow
@@ -197,42 +252,6 @@ def test_a_first_run_builds_what_has_files_and_what_that_needs(
     assert tidemark(project, "run") == 0
     assert built() == ["cur_idle__a", "cur_idle__b", "cur_idle__c"]
     assert project.rows("marts.idle_a_and_b", ["id"]) == [(1,), (2,)]
-    assert tidemark(project, "run") == 0
-    assert "Nothing to build" in capfd.readouterr().out
-
-
-def test_only_what_changed_is_built_and_a_failing_table_does_not_make_it_more(
-    project: Project, capfd: pytest.CaptureFixture[str]
-) -> None:
-    project.add("due.bad", COLUMNS, "id", max_rejected_share=0.25)
-    project.add("due.good", COLUMNS, "id")
-    mart = "select count(*) as n from {{ ref('cur_due__good') }}"
-    project.write("models/marts/due/due_count.sql", mart)
-    project.land("due/bad/20240101-100000000.csv", "I,1,much,1\n")
-    project.land("due/good/20240101-100000000.csv", "I,1,10,1\n")
-    assert tidemark(project, "run") == 1
-    capfd.readouterr()
-    project.write("models/marts/due/due_count.sql", f"{mart} where true")
-    assert tidemark(project, "status") == 0
-    good = status_of(capfd.readouterr().out)["due.good"]
-    assert (good["new files"], good["to build"]) == ("0", "1")
-    assert tidemark(project, "run") == 1
-    assert "Building due_count." in capfd.readouterr().out
-    assert tidemark(project, "run") == 1
-    assert "Nothing to build" in capfd.readouterr().out
-
-    # A node of which a test fails is built again; what reads it waits.
-    cured = "{{ config(severity='error') }} select 1 from {{ ref('cur_due__good') }}"
-    test = project.write("tests/assert_nothing.sql", cured)
-    assert tidemark(project, "run") == 1
-    assert tidemark(project, "run") == 1
-    assert "Building cur_due__good, due_count" in capfd.readouterr().out
-    test.unlink()
-    assert tidemark(project, "run") == 1
-    project.land("due/bad/20240101-100000000.csv", "I,1,10,1\n")
-    assert tidemark(project, "run") == 0
-    told = capfd.readouterr().out
-    assert "due__good" not in told.rsplit("Building ", 1)[1]
     assert tidemark(project, "run") == 0
     assert "Nothing to build" in capfd.readouterr().out
 
@@ -344,52 +363,64 @@ def test_what_a_strict_feed_refuses_is_not_deleted(project: Project) -> None:
     ]
 
 
-def test_what_a_run_did_is_told_and_kept(
-    project: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TIDEMARK_RUN_ID", "run-42")
+@pytest.fixture(scope="module")
+def told(module_project: Callable[[], Project]) -> Ran:
+    """Two runs of two tables; of `grow` the second has a column more."""
+    project = module_project()
     columns = {"id": "int", "note": "string", **COLUMNS}
     project.add("told.t", columns, "id", sequence="seq", timestamp_column="ts")
-    project.land("told/t/LOAD00000001.csv", "2024-01-01 00:00:00,1,,10,0\n")
-    project.land(
-        "told/t/20240101-100000000.csv",
-        "I,2024-01-01 09:00:00,2,,20,1\nU,2024-01-01 09:00:01,2,,21,2\n"
+    project.add("grow.t", {"id": "int", "name": "string"}, "id", header="all")
+    first = {
+        "told/t/LOAD00000001.csv": "2024-01-01 00:00:00,1,,10,0\n",
+        "told/t/20240101-100000000.csv": "I,2024-01-01 09:00:00,2,,20,1\n"
+        "U,2024-01-01 09:00:01,2,,21,2\n"
         "I,2024-01-01 09:00:02,3,,x,1\n",
-    )
-    assert tidemark(project, "run") == 0
-    project.land(
-        "told/t/20240101-110000000.csv",
-        "U,2024-01-01 09:00:01,2,,21,2\nU,2024-01-01 08:00:00,1,,11,1\n"
+        "grow/t/20240101-100000000.csv": "Op,id,name\nI,1,a\nI,2,b\n",
+    }
+    second = {
+        "told/t/20240101-110000000.csv": "U,2024-01-01 09:00:01,2,,21,2\n"
+        "U,2024-01-01 08:00:00,1,,11,1\n"
         "D,2024-01-01 10:30:00,2,,,3\n"
         # These two are no copies: a NULL stands elsewhere.
         "U,2024-01-01 10:00:00,1,12,,2\nU,2024-01-01 10:00:00,1,,12,2\n",
-    )
-    assert tidemark(project, "run") == 0
-    last = run_of(project, "told.t")
+        "grow/t/20240101-110000000.csv": "Op,id,country code,name\nU,1,SE,a\n",
+    }
+    ran = Ran(project, [])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TIDEMARK_RUN_ID", "run-42")
+        for files in (first, second):
+            assert ran.run(files) == 0, ran.printed
+    return ran
+
+
+def test_what_a_run_did_is_told_and_kept(told: Ran, capfd: pytest.CaptureFixture[str]) -> None:
+    last = run_of(told.project, "told.t")
     counts = ("files", "rows", "inserted", "updated", "deleted", "late", "duplicate", "rejected")
     assert [last[name] for name in counts] == [1, 5, 0, 4, 1, 1, 1, 0]
     assert (last["run_id"], str(last["newest_change"])) == ("run-42", "2024-01-01 10:30:00")
-    out = capfd.readouterr().out
-    assert "told.t" in out
+    assert all("told.t" in printed for printed in told.printed)
     from tidemark import paths
 
-    with project.here():
+    with told.project.here():
         log = (paths.lake_dir() / "tidemark.log").read_text().splitlines()
     assert all(line.split(" ", 2)[1] == "run-42" for line in log[-3:])
-    assert tidemark(project, "run") == 0
+    assert tidemark(told.project, "run") == 0
     assert "Nothing to build" in capfd.readouterr().out
 
 
-def test_a_folder_that_is_a_link_out_of_the_landing_folder_fails_alone(
-    project: Project, capfd: pytest.CaptureFixture[str]
+def test_a_new_column_goes_on_into_current_and_history(
+    told: Ran, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    project.add("link.out", COLUMNS, "id")
-    project.add("link.good", COLUMNS, "id")
-    elsewhere = project.folder / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "20240101-100000000.csv").write_text("I,1,10,1\n")
-    project.land("link/good/20240101-100000000.csv", "I,1,10,1\n")
-    (project.landing / "link/out").symlink_to(elsewhere)
-    assert tidemark(project, "run") == 1
-    assert "is a link that leads out of the landing folder" in capfd.readouterr().out
-    assert project.rows("current.cur_link__good", ["id"]) == [(1,)]
+    project = told.project
+    assert "grow.t: new column country_code string" in told.printed[1]
+    expected = [(1, "a", "SE"), (2, "b", None)]
+    assert project.rows("current.cur_grow__t", ["id", "name", "country_code"]) == expected
+    assert project.rows("history.hist_grow__t", ["id", "country_code"], "id, valid_from") == [
+        (1, None),
+        (1, "SE"),
+        (2, None),
+    ]
+    project.land("grow/t/20240101-120000000.csv", "Op,id,name\nU,1,c\n")
+    assert tidemark(project, "run") == 0
+    assert "new column" not in capfd.readouterr().out
+    assert project.rows("current.cur_grow__t", ["id", "name", "country_code"])[0] == (1, "c", None)
