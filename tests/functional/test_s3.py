@@ -33,12 +33,23 @@ def land(project: Project, folder: str) -> list[Landed]:
         return landing.land(project.spark, feeds, storage.at(folder), run_id="test")
 
 
-def test_objects_land_once_whatever_their_names(
+def test_objects_land_once_whatever_their_names_and_a_folder_waits_for_its_marker(
     project: Project, server: s3_server.S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Every other object, and a later version, is large, and comes by lines.
     monkeypatch.setattr(reading, "LARGE", 20)
-    project.add("s3odd.t", COLUMNS, "id", format="extract", max_deleted_share=1)
+    project.declare("s3odd.t", COLUMNS, "id", format="extract", max_deleted_share=1)
+    project.declare(
+        "s3days.t",
+        COLUMNS,
+        "id",
+        format="extract",
+        extract_is="folder",
+        time_in_name="%Y-%m-%d",
+        complete_marker="_SUCCESS",
+    )
+    for part in (1, 2):
+        server.put(f"odd/land/s3days/t/2024-01-01/part-{part}.csv", f"id,name\n{part},x\n")
     names = ["a b.csv", "ünï.csv", "100%.csv", "per%20cent.csv", "k=v+1.csv", "[x]{1}*?.csv"]
     names += ["back\\slash.csv", "quote'\".csv", "right\u202e.csv", "line\nend.csv"]
     for number, name in enumerate(names):
@@ -47,15 +58,19 @@ def test_objects_land_once_whatever_their_names(
     server.put_marker("odd/land/s3odd/t/day")
     server.put("odd/land/s3odd/t/_SUCCESS", "")
     server.put("odd/land/s3odd/t/empty.csv", "")
-    (landed,) = land(project, "s3a://odd/land")
+    waiting, landed = land(project, "s3a://odd/land")
+    assert not waiting.is_new
     assert (landed.failure, landed.files, landed.rows) == ("", len(names), len(names))
     assert landed.reasons == {"s3odd/t/empty.csv": "the file is empty (0 bytes)"}
-    (again,) = land(project, "s3a://odd/land")
+    server.put("odd/land/s3days/t/2024-01-01/_SUCCESS", "")
+    whole, again = land(project, "s3a://odd/land")
+    assert (whole.failure, whole.files, whole.rows) == ("", 2, 2)
     assert not again.is_new
 
     server.put("odd/land/s3odd/t/day/a b.csv", "id,name\n0,written anew\n")
     server.put("odd/land/s3odd/t/later.csv", "id,name\n9,x\n")
-    (changed,) = land(project, "s3a://odd/land")
+    whole, changed = land(project, "s3a://odd/land")
+    assert not whole.is_new
     assert (changed.files, changed.rows) == (2, 2)
     values = project.spark.table("log_s3odd.t").where("_op = 'R'")
     assert values.count() == len(names) + 2
@@ -92,29 +107,10 @@ def test_a_run_without_new_files_asks_by_the_page_not_by_the_file(
     assert land(project, "s3a://many")[0].rows == 1
 
 
-def test_a_folder_waits_for_its_marker(project: Project, server: s3_server.S3Server) -> None:
-    project.add(
-        "s3days.t",
-        COLUMNS,
-        "id",
-        format="extract",
-        extract_is="folder",
-        time_in_name="%Y-%m-%d",
-        complete_marker="_SUCCESS",
-    )
-    for part in (1, 2):
-        server.put(f"days/s3days/t/2024-01-01/part-{part}.csv", f"id,name\n{part},x\n")
-    (waiting,) = land(project, "s3a://days")
-    assert not waiting.is_new
-    server.put("days/s3days/t/2024-01-01/_SUCCESS", "")
-    (whole,) = land(project, "s3a://days")
-    assert (whole.failure, whole.files, whole.rows) == ("", 2, 2)
-
-
 def test_a_bucket_that_is_not_there_is_said_in_words(
     project: Project, server: s3_server.S3Server
 ) -> None:
-    project.add("s3none.t", COLUMNS, "id")
+    project.declare("s3none.t", COLUMNS, "id")
     with pytest.raises(SetupError, match="The landing folder s3a://nowhere cannot be reached"):
         land(project, "s3a://nowhere")
     books.of(project.spark).create()
