@@ -128,6 +128,6 @@ def test_a_whole_database_from_files_to_tables(
     text = file.read_text().replace("          enabled: false\n", "")
     file.write_text(text.replace("key: []\n", "key: mlb_id\n"))
     assert len(tidemark("add", "tickets")) == 7
-    project.build()
+    project.build("--select", "stg_tickets__mlb_data", "cur_tickets__mlb_data")
     assert project.rows("current.cur_tickets__mlb_data", ["mlb_id", "mlb_name"]) == [(1, "x")]
     assert tidemark("discover", "replica")[-1] == "No new tables."
