@@ -113,8 +113,12 @@ def test_a_claim_counts_by_the_policy_as_it_was_then(played: Path, spark: SparkS
     ]
 
 
+@pytest.mark.slow
 def test_the_books_stay_closed(played: Path, spark: SparkSession) -> None:
-    """As of the first load, there are 25 policies; two came after it."""
+    """As of the first load, there are 25 policies; two came after it.
+
+    dbt parses everything anew for a variable. test_convergence has tables as of a load.
+    """
     ledger = "tidemark.ledger where source_name = 'insurance'"
     load = spark.sql(f"select min(load_id) from {ledger}").collect()[0][0]
     arguments = ["run", "--select", "agg_exposure_at_close", "--vars"]
