@@ -196,7 +196,7 @@ def test_a_lake_of_a_newer_tidemark_is_refused_and_an_old_one_is_not(
         assert ops.commits(books.LEDGER) == commits
         # Before formats, there was no property.
         ops.spark.sql(f"alter table {books.LEDGER} unset tblproperties ('tidemark.format')")
-    assert tidemark(ops, "run", "--all") == 0
+    assert tidemark(ops, "run") == 0
 
 
 def test_maintain_compacts_and_vacuums_what_needs_it(
