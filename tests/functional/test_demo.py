@@ -234,6 +234,7 @@ return [
 """
 
 
+@pytest.mark.slow  # test_report has what the page says, and where it leads
 @pytest.mark.browser
 def test_the_report_is_read_on_any_screen_and_leads_to_the_documentation(
     site: str, browser: webdriver.Chrome
