@@ -44,6 +44,8 @@ def test_a_new_project_from_nothing(wheel: Environment, tmp_path: Path) -> None:
         "python", "-c", "import tidemark; print(tidemark.__file__)", cwd=tmp_path
     ).strip()
     assert place.startswith(str(wheel.folder)), place
+    # The slow test below copies it.
+    assert (Path(place).parent / "scaffold/examples/examples/crm/tour.yml").is_file()
     assert "Next: cd club" in wheel.must("tidemark", "init", "club", cwd=tmp_path)
     club = tmp_path / "club"
     wanted = "dbt_project.yml models macros snapshots seeds tests profiles python README.md"
@@ -70,6 +72,7 @@ def test_a_new_project_from_nothing(wheel: Environment, tmp_path: Path) -> None:
     assert "To add Tidemark to this project, run: tidemark init --into club" in again.stdout
 
 
+@pytest.mark.slow
 def test_an_example_parses_in_a_new_project(wheel: Environment, tmp_path: Path) -> None:
     wheel.must("tidemark", "init", "trial", "--example", "crm", cwd=tmp_path)
     trial = tmp_path / "trial"
