@@ -31,16 +31,14 @@ for schema in sorted(row[0] for row in spark.sql("show schemas").collect()):
         print(json.dumps([f"{schema}.{table}", sorted(rows.toJSON().collect())]))
 """
 
-TWO_RUNS = """
+# Another process has the tables in test_the_demo_on_s3.
+RUNS_AND_UPKEEP = """
+import json, time
 from tidemark import cli, s3
 assert cli.main(["run"]) == 0
-with s3.client().open_output_stream("{path}") as file:
-    file.write(b"{content}")
+with s3.client().open_output_stream("PATH") as file:
+    file.write(b"CONTENT")
 assert cli.main(["run"]) == 0
-"""
-
-UPKEEP = """
-import json, time
 from tidemark.spark import session
 spark, table = session.get(), "`history`.hist_s3shop__t"
 rows = [[*row] for row in spark.sql(f"select id, name, is_current from {table}").collect()]
@@ -137,14 +135,11 @@ def test_a_project_lives_on_s3(
     variables = on_s3(server, tmp_path / "club")
     server.put("lake/club/landing/s3shop/t/LOAD00000001.csv", "1,a\n2,b\n")
     path = "lake/club/landing/s3shop/t/20240101-100000000.csv"
-    runs = TWO_RUNS.format(path=path, content=r"D,1,a\nU,2,c\n")
-    first = python(variables, "-c", runs, project=project.folder)
-    assert (first.returncode, first.stdout.count("Landed 2 rows from 1 file.")) == (0, 2), first
+    script = RUNS_AND_UPKEEP.replace("PATH", path).replace("CONTENT", r"D,1,a\nU,2,c\n")
+    done = python(variables, "-c", script, project=project.folder)
+    assert (done.returncode, done.stdout.count("Landed 2 rows from 1 file.")) == (0, 2), done
     assert [*(tmp_path / "club").glob("warehouse*")] == []
-
-    second = python(variables, "-c", UPKEEP, project=project.folder)
-    assert second.returncode == 0, second
-    *_, rows, seconds = second.stdout.splitlines()
+    *_, rows, seconds = done.stdout.splitlines()
     assert json.loads(rows) == [[1, "a", False], [2, "b", False], [2, "c", True]]
     # Ten thousand tasks, one for each of Spark's usual listing, would take many minutes.
     assert float(seconds) < 60
@@ -156,7 +151,7 @@ def test_a_project_lives_on_s3(
 
     for file, text in [*texts_below(tmp_path / "club"), *texts_below(project.folder / "target")]:
         assert s3_server.SECRET not in text, file
-    assert s3_server.SECRET not in first.stdout + first.stderr + second.stdout + second.stderr
+    assert s3_server.SECRET not in done.stdout + done.stderr
 
 
 @pytest.mark.slow
