@@ -83,9 +83,13 @@ def test_an_example_parses_in_a_new_project(wheel: Environment, tmp_path: Path) 
     assert not (tmp_path / "other").exists()
 
 
-def test_tidemark_in_a_project_that_exists(wheel: Environment, tmp_path: Path) -> None:
-    jaffle = tmp_path / "jaffle_shop"
-    shutil.copytree(JAFFLE, jaffle)
+@pytest.fixture(scope="module")
+def jaffle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of somebody else."""
+    return Path(shutil.copytree(JAFFLE, tmp_path_factory.mktemp("theirs") / "jaffle_shop"))
+
+
+def test_tidemark_in_a_project_that_exists(wheel: Environment, jaffle: Path) -> None:
     before = {file: file.read_text() for file in jaffle.rglob("*") if file.is_file()}
 
     asked = wheel.run("tidemark", "init", "--into", ".", cwd=jaffle)
@@ -113,10 +117,17 @@ def test_tidemark_in_a_project_that_exists(wheel: Environment, tmp_path: Path) -
     assert names(jaffle, "jaffle_current.cur_club__people") == ["Ada", "Grace"]
     assert names(jaffle, "jaffle.members") == ["Ada", "Grace"]
 
-    # Someone takes the merge out of their settings: nothing is built wrong without a word.
+    put(jaffle, "club/people/people.csv", "id,name,born\n1,Ada,1815-12-10\n")
+    wheel.must("tidemark", "run", cwd=jaffle)
+    assert names(jaffle, "jaffle_current.cur_club__people") == ["Ada"]
+
+
+@pytest.mark.slow
+def test_nothing_is_built_wrong_without_a_word(wheel: Environment, jaffle: Path) -> None:
+    """Someone takes the merge out of the settings of the project above. See also test_guards."""
     file = jaffle / "dbt_project.yml"
     file.write_text(file.read_text().replace("tidemark, 'dbt'", "'dbt'"))
-    put(jaffle, "club/people/people.csv", "id,name,born\n1,Ada,1815-12-10\n")
+    put(jaffle, "club/people/people.csv", "id,name,born\n1,Ada L.,1815-12-10\n")
     refused = wheel.run("tidemark", "run", cwd=jaffle)
     assert refused.returncode == 1
     assert "would not delete rows: its macro comes from the package dbt_spark" in refused.stdout
@@ -124,4 +135,4 @@ def test_tidemark_in_a_project_that_exists(wheel: Environment, tmp_path: Path) -
         file.read_text().replace("'jaffle_shop', 'dbt'", "'jaffle_shop', tidemark, 'dbt'")
     )
     wheel.must("tidemark", "run", cwd=jaffle)
-    assert names(jaffle, "jaffle_current.cur_club__people") == ["Ada"]
+    assert names(jaffle, "jaffle_current.cur_club__people") == ["Ada L."]
