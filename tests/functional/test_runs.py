@@ -76,6 +76,7 @@ def failing(module_project: Callable[[], Project]) -> Ran:
     project = module_project()
     for table, settings in {"bad": {"max_rejected_share": 0.25}, "good": {}, "out": {}}.items():
         project.add(f"fails.{table}", COLUMNS, "id", **settings)
+    without_histories(project)
     elsewhere = project.folder / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "20240101-100000000.csv").write_text("I,1,10,1\n")
@@ -87,6 +88,12 @@ def failing(module_project: Callable[[], Project]) -> Ran:
     code = ran.run({f"fails/{table}/{FIRST}": text for table, text in files.items()})
     assert code == 1, ran.printed
     return ran
+
+
+def without_histories(project: Project) -> None:
+    """Fewer tables, fewer seconds."""
+    for model in project.folder.glob("models/history/*/*.sql"):
+        model.unlink()
 
 
 def link(project: Project) -> Path:
@@ -226,6 +233,7 @@ def test_a_first_run_builds_what_has_files_and_what_that_needs(
 ) -> None:
     for table in "abc":
         project.add(f"idle.{table}", {"id": "int", "name": "string"}, "id")
+    without_histories(project)
     both = (
         "select id from {{ ref('cur_idle__a') }} union all select id from {{ ref('cur_idle__b') }}"
     )
@@ -369,6 +377,7 @@ def told(module_project: Callable[[], Project]) -> Ran:
     project = module_project()
     columns = {"id": "int", "note": "string", **COLUMNS}
     project.add("told.t", columns, "id", sequence="seq", timestamp_column="ts")
+    without_histories(project)
     project.add("grow.t", {"id": "int", "name": "string"}, "id", header="all")
     first = {
         "told/t/LOAD00000001.csv": "2024-01-01 00:00:00,1,,10,0\n",
