@@ -195,7 +195,7 @@ def test_an_erasure_leaves_nothing(project: Project, capfd: pytest.CaptureFixtur
     declared["sources"][0]["tables"][0]["columns"][0]["config"] = {"meta": {"subject": "member"}}
     file.write_text(yaml.safe_dump(declared, sort_keys=False))
     project.land("forget/people/20240101-100000000.csv", "I,1,Zebulon\nI,2,Zoe\n")
-    assert tidemark(project, "run") == 0
+    assert tidemark(project, "land") == 0
     project.land("forget/people/20240102-100000000.csv", "U,1,Zebulonia\nU,2,Zora\n")
     assert tidemark(project, "run") == 0
     assert found(project)
