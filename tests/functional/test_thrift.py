@@ -323,6 +323,7 @@ def test_a_lost_server_is_told_and_made_good(shop: Project, server: ThriftServer
     assert server.rows("select count(*) from log_remote.orders where id in ('20', '10')") == [(3,)]
 
 
+@pytest.mark.slow
 def test_servers_that_cannot_work_say_why(server: ThriftServer, tmp_path: Path) -> None:
     other = ThriftServer(tmp_path / "lake", server.ports)
     told = other.start().stdout
