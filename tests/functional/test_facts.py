@@ -1,6 +1,7 @@
 """What a build knows of its table from Delta's log: right, or asked of Spark instead."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,9 +53,10 @@ def of(name: str) -> SimpleNamespace:
 def tables(spark: SparkSession) -> dict[str, str]:
     """A table for each type of sequence: two loads, and in the second file no sequence."""
     spark.sql("create schema if not exists facts")
-    names = {}
-    for number, (data_type, values) in enumerate([*SEQUENCES.items(), *UNKNOWN.items()]):
-        names[f"{data_type} {values[-1]}"] = name = f"facts.t{number}"
+    wanted = [*SEQUENCES.items(), *UNKNOWN.items()]
+    names = {f"{of} {values[-1]}": f"facts.t{nth}" for nth, (of, values) in enumerate(wanted)}
+
+    def create(name: str, data_type: str, values: list[str]) -> None:
         cast = [f"cast({value} as {data_type})" for value in values]
         rows = [
             f"select 1 as id, named_struct('phase', 1, 'sequence', {value}) as _order, "
@@ -66,6 +68,9 @@ def tables(spark: SparkSession) -> dict[str, str]:
             f"insert into {name} values (2, named_struct('phase', 0, 'sequence', "
             f"cast(null as {data_type})), timestamp'1582-10-04', 7L)"
         )
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(create, names.values(), *zip(*wanted, strict=True)))
     return names
 
 
