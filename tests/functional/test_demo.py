@@ -179,6 +179,7 @@ def site(played: Path) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow  # the page is dbt's own
 @pytest.mark.browser
 def test_the_documentation_shows_a_model_and_its_lineage(
     site: str, browser: webdriver.Chrome
