@@ -136,33 +136,34 @@ def test_restore_goes_back_to_a_run_and_the_next_run_catches_up(
 
 
 def test_a_query_reads_what_a_run_left(ops: Project) -> None:
-    def shown(model: str, run_id: str) -> Any:
-        query = (
-            f"select count(*) as n from {{{{ tidemark.as_of_run(ref('{model}'), {run_id!r}) }}}}"
-        )
-        return ops.dbt("show", "--inline", query)
-
-    def count(model: str, run_id: str) -> Any:
-        done = shown(model, run_id)
-        assert done.success, done.exception
-        return done.result.results[0].agate_table.rows[0]["n"]
+    def shown(*tables: tuple[str, str]) -> Any:
+        """The number of rows of each model as of a run."""
+        counts = [
+            f"select {nth} as nth, count(*) as n "
+            f"from {{{{ tidemark.as_of_run(ref('{model}'), {run_id!r}) }}}}"
+            for nth, (model, run_id) in enumerate(tables)
+        ]
+        return ops.dbt("show", "--inline", " union all ".join(counts))
 
     written = contents(ops, CURRENT)
-    assert [count("hist_ops__t", f"ops-{number}") for number in (1, 2)] == [3, 5]
     # A run that landed rows of another table only, between the two.
     query = f"select min(at) from {books.RUNS} where run_id = 'ops-2'"
     ((second,),) = ops.spark.sql(query).collect()
     row = {"run_id": "ops-else", "source_name": "ops", "table_name": "else"}
     books.of(ops.spark).append(books.RUNS, [{**row, "at": second.replace(tzinfo=UTC)}])
     try:
-        assert count("cur_ops__t", "ops-else") == 3
+        of_history = [("hist_ops__t", f"ops-{number}") for number in (1, 2)]
+        done = shown(*of_history, ("cur_ops__t", "ops-else"))
+        assert done.success, done.exception
+        counts = {row["nth"]: row["n"] for row in done.result.results[0].agate_table.rows}
+        assert counts == {0: 3, 1: 5, 2: 3}
     finally:
         ops.spark.sql(f"delete from {books.RUNS} where run_id = 'ops-else'")
     for run_id, message in {
         "ops-9": "no run with the id 'ops-9' has landed rows. The last runs that wrote",
         "it's": "no run with the id 'it's'",
     }.items():
-        assert message in str(shown("cur_ops__t", run_id).exception)
+        assert message in str(shown(("cur_ops__t", run_id)).exception)
     assert contents(ops, CURRENT) == written
 
 
