@@ -194,6 +194,8 @@ def test_a_host_that_goes_on_finds_its_settings(
     project: Project, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     project.add("hosted.t", COLUMNS, "id", loaded_at="2024-01-01")
+    # Fewer tables, fewer seconds.
+    (project.folder / "models/history/hosted/hist_hosted__t.sql").unlink()
     project.land("hosted/t/LOAD00000001.csv", "1,one\n")
     spark = project.spark
     mine = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "Asia/Tokyo"}
