@@ -13,23 +13,66 @@ from tests.project import REPO
 
 pytestmark = [pytest.mark.functional, pytest.mark.slow]
 
-TABLES = {
+LOGS = {
     "log_insurance.policies": "* except (_load_id, _landed_at, _file_at)",
+    "tidemark.dead_letter": "file, position, reason",
+}
+# In the format of the project.
+TABLES = {
     "current.cur_insurance__policies": "* except (_order, _load_id)",
     "current.cur_inventory__products": "* except (_order, _load_id)",
     "history.hist_insurance__policies": "* except (_order, _load_id)",
     "history.hist_inventory__products": "* except (_order, _load_id)",
-    "tidemark.dead_letter": "file, position, reason",
+    "marts.agg_exposure_by_region": "*",
+    "marts.agg_stock_by_group": "*",
+    "marts.dim_product_groups": "*",
+    "marts.fct_claims": "*",
 }
 
 
-def start(lake: Path, *arguments: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"TIDEMARK_LAKE": str(lake), "DBT_PROJECT_DIR": str(REPO)}
-    environment.pop("TIDEMARK_LANDING", None)
+def project_of(format: str, folder: Path) -> Path:
+    """This repository's project, with its tables in another format than Delta."""
+    if format == "delta":
+        return REPO
+    folder.mkdir()
+    for each in REPO.iterdir():
+        is_hidden = each.name[0] == "." and each.name != ".dbtignore"
+        if not is_hidden and each.name not in ("target", "logs", "dbt_project.yml"):
+            (folder / each.name).symlink_to(each)
+    settings = (REPO / "dbt_project.yml").read_text()
+    is_ours = "+file_format: delta"
+    failures = f"data_tests:\n  {is_ours}"
+    assert settings.count(is_ours) > settings.count(failures) == 1
+    others = [text.replace(is_ours, f"+file_format: {format}") for text in settings.split(failures)]
+    (folder / "dbt_project.yml").write_text(failures.join(others))
+    return folder
+
+
+# What `tidemark demo` does, whose queries are for Delta tables.
+TWO_DAYS = """
+import sys
+
+from tidemark import cli, demo, paths
+
+for day in ("day1", "day2"):
+    for domain in ("insurance", "inventory"):
+        demo.arrive(paths.project_dir() / "examples" / domain / day, paths.landing())
+    if cli.main(["run"]):
+        sys.exit("It failed.")
+print("The end")
+"""
+
+
+def start(lake: Path, project: Path, *arguments: str) -> subprocess.Popen[str]:
+    environment = os.environ | {
+        "TIDEMARK_LAKE": str(lake),
+        "DBT_PROJECT_DIR": str(project),
+        "TIDEMARK_LANDING": str(lake / "landing"),
+    }
     return subprocess.Popen(
-        [sys.executable, "-m", "tidemark.cli", *arguments],
+        [sys.executable, *arguments],
         env=environment,
-        cwd=REPO,
+        cwd=project,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -37,41 +80,54 @@ def start(lake: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def contents(lake: Path) -> list[str]:
+def contents(lake: Path, project: Path, format: str) -> list[str]:
     """The rows of all tables, as text."""
+    catalog = "" if format == "delta" else f"{format}."
+    tables = LOGS | {f"{catalog}{table}": columns for table, columns in TABLES.items()}
     query = " union all ".join(
-        f"select '{table}' as name, to_json(struct(rows.*)) as row "
+        f"select '{table.removeprefix(catalog)}' as name, to_json(struct(rows.*)) as row "
         f"from (select {columns} from {table}) as rows"
-        for table, columns in TABLES.items()
+        for table, columns in tables.items()
     )
-    output, _ = start(lake, "sql", query, "--format", "json").communicate()
+    command = ("-m", "tidemark.cli", "sql", query, "--format", "json")
+    output, _ = start(lake, project, *command).communicate()
     rows = sorted(output.splitlines())
-    assert len(rows) > len(TABLES), output
+    assert all(any(f'"{table}"' in row for row in rows) for table in (*LOGS, *TABLES)), output
     return rows
 
 
-def test_runs_that_are_killed_at_any_point_end_right(tmp_path: Path) -> None:
-    output, _ = start(tmp_path / "undisturbed", "demo").communicate()
-    assert "Where to look next" in output
-    expected = contents(tmp_path / "undisturbed")
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What a run leaves that nothing disturbs, in Delta tables."""
+    lake = tmp_path_factory.mktemp("undisturbed") / "lake"
+    output, _ = start(lake, REPO, "-c", TWO_DAYS).communicate()
+    assert output.endswith("The end\n"), output
+    return contents(lake, REPO, "delta")
+
+
+@pytest.mark.parametrize(("format", "kills"), [("delta", 50), ("iceberg", 20)])
+def test_runs_that_are_killed_at_any_point_end_right(
+    tmp_path: Path, expected: list[str], format: str, kills: int
+) -> None:
+    project = project_of(format, tmp_path / "project")
     at = random.Random(os.environ.get("TIDEMARK_SEED", "7"))
     longest = float(os.environ.get("TIDEMARK_KILL_SECONDS", "60"))
-    lakes, kills = 1, 0
-    while kills < int(os.environ.get("TIDEMARK_KILLS", "50")):
+    lakes, done = 1, 0
+    while done < int(os.environ.get("TIDEMARK_KILLS", kills)):
         lake = tmp_path / str(lakes)
-        process = start(lake, "demo")
+        process = start(lake, project, "-c", TWO_DAYS)
         try:
             process.communicate(timeout=at.uniform(8, longest))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            kills += 1
-            print(f"kill {kills}, lake {lakes}", flush=True)
+            done += 1
+            print(f"kill {done}, lake {lakes}", flush=True)
         else:
             # It has come to its end in spite of all: the next one begins anew.
-            assert contents(lake) == expected, f"lake {lakes}, after {kills} kills"
+            assert contents(lake, project, format) == expected, f"lake {lakes}, after {done} kills"
             print(f"lake {lakes} came to its end, and is right", flush=True)
             lakes += 1
-    output, _ = start(tmp_path / str(lakes), "demo").communicate()
-    assert "Where to look next" in output
-    assert contents(tmp_path / str(lakes)) == expected
+    output, _ = start(tmp_path / str(lakes), project, "-c", TWO_DAYS).communicate()
+    assert output.endswith("The end\n"), output
+    assert contents(tmp_path / str(lakes), project, format) == expected

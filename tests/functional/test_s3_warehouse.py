@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests import s3_server
+from tests.functional.test_table_formats import use_iceberg, values
 from tests.project import REPO, Project
 
 pytestmark = pytest.mark.functional
@@ -219,6 +222,49 @@ def test_what_a_killed_creation_left_on_s3_is_no_obstacle(
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("s3a://lake/left/tables/s3left.db ")
     assert "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" in result.stdout
+
+
+@pytest.mark.slow
+def test_iceberg_tables_are_on_s3(
+    project: Project, server: s3_server.S3Server, tmp_path: Path
+) -> None:
+    use_iceberg(project, deletion_vectors_from=1)
+    project.add("s3ice.people", {"id": "int", "name": "string"}, "id")
+    file = project.folder / "models/staging/s3ice/_s3ice__sources.yml"
+    declared = yaml.safe_load(file.read_text())
+    declared["sources"][0]["tables"][0]["columns"][0]["config"] = {"meta": {"subject": "member"}}
+    file.write_text(yaml.safe_dump(declared, sort_keys=False))
+    variables = on_s3(server, tmp_path / "ice")
+
+    def told(*arguments: str) -> str:
+        done = tidemark(variables, *arguments, project=project.folder)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    table = "iceberg.current.cur_s3ice__people"
+    rows = ("sql", f"select id, name from {table} order by id", "--format", "json")
+    for day, content in enumerate(("I,1,a\nI,2,Zebulon\nI,3,c\n", "U,1,aa\nD,3,\n"), 1):
+        server.put(f"lake/ice/landing/s3ice/people/2024010{day}-100000000.csv", content)
+        told("run")
+    expected = [{"id": 1, "name": "aa"}, {"id": 2, "name": "Zebulon"}]
+    assert [json.loads(line) for line in told(*rows).splitlines()] == expected
+    assert "Nothing to build" in told("run")
+    assert table in told("maintain", "cur_s3ice__people", "--vacuum-after", "1 second", "--force")
+
+    # Without it, the table would be begun anew, and a snapshot would lose its history.
+    shutil.rmtree(tmp_path / "ice" / "metastore")
+    lost = tidemark(variables, "run", "--all", project=project.folder)
+    assert lost.returncode == 1
+    assert "has a table in Iceberg's format that the catalog does not have" in lost.stdout
+    assert f"{table} is registered." in told("register")
+    told("run", "--all")
+    assert [json.loads(line) for line in told(*rows).splitlines()] == expected
+
+    told("erase", "member", "--key", "2")
+    assert [json.loads(line) for line in told(*rows).splitlines()] == expected[:1]
+    server.copy("lake/ice", tmp_path / "copy")
+    assert values(tmp_path / "copy/tables/current.db", "aa")
+    assert not values(tmp_path / "copy", "Zebulon")
 
 
 @pytest.mark.slow

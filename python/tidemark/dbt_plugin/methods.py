@@ -48,7 +48,7 @@ def format_problem(self: SparkAdapter, name: str) -> str:
     format = formats.OTHERS[name]
     if self.config.credentials.method not in ("session", "thrift"):
         return "Only embedded Spark and a Thrift server (method: thrift) build such tables"
-    if "://" in paths.warehouse() and not format.catalog:
+    if not paths.warehouse().startswith(("/", "s3a://")) and not format.catalog:
         return (
             f"The warehouse {paths.warehouse()} can only have Delta tables; a REST catalog "
             "(TIDEMARK_CATALOG) can have others"

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from tidemark import s3
-from tidemark.formats.format import LARGEST, SMALL, Content, Forgotten, Format, Table
+from tidemark.formats.format import LARGEST, SMALL, Content, Forgotten, Format, Table, files_in
 from tidemark.ingest import books
 
 if TYPE_CHECKING:
@@ -236,15 +235,3 @@ def _forget_versions(location: str) -> None:
     for version, each in versions:
         if version < newest:
             files.delete_file(each.path)
-
-
-def files_in(location: str) -> tuple[fs.FileSystem, str]:
-    """What reaches a table's files, and the path there. Raises OSError if this process cannot."""
-    # It is a path as it is, not encoded, so it may have a % or a #.
-    scheme, _, path = location.partition(":")
-    path = path.removeprefix("//")
-    if scheme == "file":
-        return fs.LocalFileSystem(), path
-    if scheme == "s3a":
-        return s3.client(), path
-    raise OSError(f"Tidemark cannot delete files in {location}")

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
+from pyarrow import fs
+
 from tidemark import targets
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.formats.format import (
@@ -24,7 +26,7 @@ from tidemark.formats.format import (
     Forgotten,
     Format,
     Table,
-    folder_of,
+    files_in,
 )
 from tidemark.ingest import books
 from tidemark.spark import spark_line
@@ -95,7 +97,7 @@ class Iceberg(Format):
         self, spark: "SparkSession", relation: str, keep: timedelta | None
     ) -> Table | None:
         """See `Format`."""
-        if not self.catalog or not spark.catalog.tableExists(books.quoted(relation)):
+        if not spark.catalog.tableExists(books.quoted(relation)):
             return None
         return self._look(relation, _metadata_by_spark(spark, relation), keep)
 
@@ -174,10 +176,10 @@ class Iceberg(Format):
     def lost(self, schema: str, folder: Path) -> Iterator[tuple[str, str]]:
         """See `Format`."""
         for metadata in [] if self.catalog else sorted(folder.glob("*/metadata")):
-            found = _newest_metadata(metadata)
+            found = _newest_metadata(f"file:{metadata.parent}")
             if found:
                 name = f"{self.name}.{schema}.{metadata.parent.name}"
-                yield name, _register(name, found)
+                yield name, _register(name, found[0])
 
     def moves(self, spark: "SparkSession", relation: str) -> str:
         """See `Format`."""
@@ -192,9 +194,9 @@ class Iceberg(Format):
 
     def registers(self, relation: str) -> str:
         """See `Format`. A first commit alone is what a killed build leaves."""
-        found = _newest_metadata(folder_of(relation) / "metadata")
-        if found and int(found.name.partition("-")[0]) > 0:
-            return _register(relation, found)
+        found = _newest_metadata(_place(relation))
+        if found and int(found[0].rpartition("/")[2].partition("-")[0]) > 0:
+            return _register(relation, found[0])
         return ""
 
 
@@ -219,8 +221,14 @@ def _name(variable: str) -> str:
 
 
 def _metadata(relation: str) -> dict[str, Any] | None:
-    found = _newest_metadata(folder_of(relation) / "metadata")
-    return json.loads(found.read_text()) if found else None
+    found = _newest_metadata(_place(relation))
+    return found[1] if found else None
+
+
+def _place(relation: str) -> str:
+    """The URI of a table's folder in the warehouse."""
+    place = books.place(relation.partition(".")[2])
+    return place if "://" in place else f"file:{place}"
 
 
 def _metadata_by_spark(spark: "SparkSession", relation: str) -> dict[str, Any]:
@@ -302,15 +310,27 @@ def _delete_orphans(spark: "SparkSession", relation: str) -> str:
     return ""
 
 
-def _newest_metadata(folder: Path) -> Path | None:
-    """The last commit of a table.
+def _newest_metadata(place: str) -> tuple[str, dict[str, Any]] | None:
+    """The file of a table's last commit and what it says; None if this process reaches none.
 
     Not the highest number: of a table that was dropped and created again, both may be there.
     """
-    files = folder.glob("[0-9]*-*.metadata.json")
-    times = [(json.loads(file.read_text())["last-updated-ms"], file.name, file) for file in files]
-    return max(times)[2] if times else None
+    try:
+        files, root = files_in(place)
+        listed = files.get_file_info(fs.FileSelector(f"{root}/metadata", allow_not_found=True))
+    except OSError:
+        return None
+    found = []
+    for each in listed:
+        if re.fullmatch(r"\d+-.*[.]metadata[.]json", each.base_name):
+            with files.open_input_stream(each.path) as file:
+                told = json.loads(file.read())
+            found.append((told["last-updated-ms"], each.base_name, told))
+    if not found:
+        return None
+    _, name, told = max(found, key=lambda each: each[:2])
+    return f"{place.removeprefix('file:')}/metadata/{name}", told
 
 
-def _register(relation: str, metadata: Path | str) -> str:
-    return _call("register_table", relation, f"metadata_file => {books.literal(str(metadata))}")
+def _register(relation: str, metadata: str) -> str:
+    return _call("register_table", relation, f"metadata_file => {books.literal(metadata)}")
