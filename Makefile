@@ -51,7 +51,7 @@ $(VENV)/ready: $(LOCK) pyproject.toml
 	@touch $@
 
 # For the target `glue`. --no-deps, because dbt-glue requires another version of dbt-core.
-$(VENV)/glue-ready: aws/dbt-glue.lock $(VENV)/ready
+$(VENV)/glue-ready: deploy/dbt-glue.lock $(VENV)/ready
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 

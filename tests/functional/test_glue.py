@@ -23,7 +23,7 @@ from tidemark.spark import session
 pytestmark = [
     pytest.mark.functional,
     pytest.mark.skipif(
-        not find_spec("dbt.adapters.glue"), reason="aws/dbt-glue.lock is not installed"
+        not find_spec("dbt.adapters.glue"), reason="deploy/dbt-glue.lock is not installed"
     ),
 ]
 

@@ -17,7 +17,7 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service impor
 from tests.aws_server import AwsServer
 from tests.project import REPO
 
-DEFINITION = REPO / "aws" / "state_machine.asl.json"
+DEFINITION = REPO / "deploy" / "state_machine.asl.json"
 DAG = """
 import json
 from airflow.models.dagbag import DagBag
@@ -119,13 +119,13 @@ def test_airflow_has_the_dag(tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(tmp_path / "home"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(REPO / "aws"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPO / "deploy"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "false",
     }
     environment.pop("PYTHONPATH", None)
     migrate = [f"{tmp_path}/venv/bin/airflow", "db", "migrate"]
     subprocess.run(migrate, env=environment, check=True, capture_output=True)
-    code = DAG.format(folder=str(REPO / "aws"))
+    code = DAG.format(folder=str(REPO / "deploy"))
     done = subprocess.run(
         [python, "-c", code], env=environment, text=True, capture_output=True, check=False
     )
