@@ -17,8 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidemark import cli, outcome, runs, targets
-from tidemark.aws import transfer
+from tidemark import cli, outcome, runs, targets, transfer
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.spark import session
 from tidemark.variables import during

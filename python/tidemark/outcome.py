@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidemark import paths
+from tidemark import paths, transfer
 from tidemark.errors import ConfigError, TidemarkError, printable
 
 ARTIFACTS_VARIABLE = "TIDEMARK_ARTIFACTS"
@@ -168,9 +168,6 @@ def _problems(how: str, end: str) -> list[Problem]:
 
 def _copy_artifacts(place: str, run_id: str, lines: list[str], began: float) -> None:
     """Copy what this run wrote to the folder of its id below a folder, local or on S3."""
-    # Imported late, as below: few use it, and AWS's library loads slowly.
-    from tidemark.aws import transfer
-
     # An orchestrator's id may hold a slash.
     folder = f"{place.rstrip('/')}/{re.sub(r'[^A-Za-z0-9._:+=@-]', '_', run_id)}"
     with tempfile.TemporaryDirectory(prefix="tidemark-") as scratch:
@@ -242,6 +239,7 @@ def _call(command: list[str], body: bytes) -> None:
 
 def _publish_on_sns(topic: str, subject: str, lines: list[str]) -> None:
     """Publish on the SNS topic with this ARN."""
+    # Imported late: it needs boto3, which loads slowly.
     from tidemark import aws
 
     with aws.asking(f"The SNS topic {topic}"):

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -80,9 +81,25 @@ def test_the_artifacts_are_those_of_this_run(
         "of/tidemark/a_b/run_results.json",
         "of/tidemark/a_b/summary.txt",
     ]
+
+
+WITHOUT_BOTO3 = """
+import sys
+
+sys.modules["boto3"] = None
+import tidemark_job
+from tidemark import outcome
+
+with outcome.published("c"):
+    pass
+"""
+
+
+def test_a_local_folder_takes_artifacts_without_boto3(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TIDEMARK_ARTIFACTS", str(project / "runs"))
-    with outcome.published("c"):
-        pass
+    subprocess.run([sys.executable, "-c", WITHOUT_BOTO3], check=True)
     assert (project / "runs" / "c" / "summary.txt").read_text() == "Run c succeeded\n"
 
 

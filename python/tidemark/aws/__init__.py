@@ -1,4 +1,4 @@
-"""AWS: DMS tasks, the Data Catalog, Lake Formation, SNS. All calls to AWS go through here.
+"""AWS: DMS tasks, the Data Catalog, Lake Formation, SNS. All calls with boto3 go through here.
 
 boto3 finds the credentials. They never appear in Tidemark's settings, logs or messages.
 """

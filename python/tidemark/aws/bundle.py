@@ -13,8 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import tidemark
-from tidemark import paths
-from tidemark.aws import transfer
+from tidemark import paths, transfer
 from tidemark.errors import ConfigError, printable
 
 _PACKAGE = Path(tidemark.__file__).parent

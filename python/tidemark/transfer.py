@@ -1,10 +1,12 @@
-"""Copy files to and from S3 with boto3: a run's artifacts, a project's zip. Not for data."""
+"""Copy a run's artifacts and a project's zip to and from folders, local or on S3. Not for data.
+
+Only S3 needs boto3, so it is imported late.
+"""
 
 import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidemark import aws
 from tidemark.errors import ConfigError
 
 
@@ -15,6 +17,8 @@ def is_on_s3(place: str) -> bool:
 
 def download(place: str, to: Path) -> None:
     """Copy the object `s3://bucket/key` to a file. Raises AwsError with the object's name."""
+    from tidemark import aws
+
     bucket, key = _bucket_and_key(place)
     with aws.asking(place):
         aws.client("s3").download_file(bucket, key, str(to))
@@ -27,6 +31,8 @@ def put(file: Path, folder: str) -> str:
     """
     place = f"{folder.rstrip('/')}/{file.name}"
     if is_on_s3(folder):
+        from tidemark import aws
+
         bucket, key = _bucket_and_key(place)
         with aws.asking(place):
             aws.client("s3").upload_file(str(file), bucket, key)
