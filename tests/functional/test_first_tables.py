@@ -8,7 +8,6 @@ import yaml
 
 from tests.functional.test_table_formats import use_iceberg
 from tests.project import Project
-from tidemark.spark import spark_line
 
 pytestmark = pytest.mark.functional
 
@@ -51,7 +50,6 @@ def test_changes_become_tables(project: Project) -> None:
         assert marked == ([marks] if marks else []), table
 
 
-@pytest.mark.skipif(spark_line.name() == "3.5", reason="Spark 3.5 has Delta only")
 def test_changes_become_iceberg_tables(project: Project) -> None:
     """test_table_formats (slow) has all that such tables do."""
     use_iceberg(project)

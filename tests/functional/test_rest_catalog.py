@@ -25,7 +25,7 @@ from tidemark.spark import spark_line
 pytestmark = [
     pytest.mark.functional,
     pytest.mark.slow,
-    pytest.mark.skipif(spark_line.name() == "3.5", reason="Spark 3.5 has Delta only"),
+    pytest.mark.skipif(spark_line.name() == "3.5", reason="PySpark 3.5 has no Connect server"),
 ]
 
 CURRENT, HISTORY = "iceberg.current.cur_club__people", "iceberg.history.hist_club__people"
