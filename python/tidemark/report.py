@@ -13,6 +13,7 @@ from tqdm import tqdm
 from tidemark import paths
 from tidemark.errors import printable
 from tidemark.ingest.landed import Landed
+from tidemark.ingest.reasons import Why
 
 # A run names no more files; the dead letter has all of them.
 _SOME = 10
@@ -182,16 +183,31 @@ def remarks(landed: Sequence[Landed]) -> Iterator[str]:
             yield printable(f"{entry.feed.name} failed: {entry.failure}", keep="\n\t")
 
 
+def noted(entry: Landed, codes: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """A line for each remark and each file that was set aside, and whether to replay it.
+
+    `codes` has the code of each file's reason, if it has one.
+    """
+    whys = {path: Why.__members__.get(code) for path, code in codes.items()}
+    remarks = [(str(note), note.code.replay_is_next) for note in entry.notes]
+    aside = [
+        (f"set aside {path}: {reason}", why.replay_is_next if (why := whys.get(path)) else True)
+        for path, reason in sorted(entry.reasons.items())
+    ]
+    for lines, what in ((remarks, "remark"), (aside, "file")):
+        for line, is_next in lines[:_SOME]:
+            yield f"{entry.feed.name}: {line}", is_next
+        if more := lines[_SOME:]:
+            told = f"{entry.feed.name}: and {counted(len(more), f'more {what}')}"
+            yield told, any(is_next for _, is_next in more)
+
+
 def of_table(entry: Landed) -> Iterator[str]:
     """A line for each thing about one table that needs attention, apart from its failure."""
     for _, file in entry.retracted:
         yield f"{entry.feed.name}: takes back {printable(file.path)}"
-    aside = [f"set aside {path}: {reason}" for path, reason in sorted(entry.reasons.items())]
-    for lines, what in ((entry.notes, "remark"), (aside, "file")):
-        for line in lines[:_SOME]:
-            yield f"{entry.feed.name}: {line}"
-        if len(lines) > _SOME:
-            yield f"{entry.feed.name}: and {counted(len(lines) - _SOME, f'more {what}')}"
+    for line, _ in noted(entry, {}):
+        yield line
     for column in entry.new_columns:
         yield (
             f"{entry.feed.name}: new column {column}. It is added to current and history; "

@@ -113,7 +113,9 @@ def gather(*, may_start: bool = True) -> Status | None:
         name = landed.feed.name
         load = loads.get(name, {})
         landed.failure = landed.failure or newest.get(name, {}).get("failure") or ""
-        landed.outcome = Outcome(set_aside=aside.get(name, {}))
+        landed.outcome = Outcome(
+            set_aside={file: reason for file, (reason, _) in aside.get(name, {}).items()}
+        )
         table = Table(
             landed.feed,
             len(landed.plan.files) if landed.plan else 0,
@@ -126,7 +128,8 @@ def gather(*, may_start: bool = True) -> Status | None:
             _limits(landed.feed, bounds.get(name, {})),
         )
         tables.append(table)
-        problems += _of_landing(landed)
+        codes = {file: code for file, (_, code) in aside.get(name, {}).items() if code}
+        problems += _of_landing(landed, codes)
         problems += _of_bounds(table, bounds.get(name, {}))
     last = pc.max(runs["at"]).as_py()
     problems += _stale(books.RUNS, bounds.get(books.RUNS, {}), last, "tidemark run")
@@ -199,14 +202,15 @@ def _books(*, may_start: bool) -> Books | None:
     return own
 
 
-def _of_landing(landed: Landed) -> Iterator[Problem]:
-    """A failure, files that were set aside, and remarks of planning."""
+def _of_landing(landed: Landed, codes: Mapping[str, str]) -> Iterator[Problem]:
+    """A failure, files that were set aside, with the codes of their reasons, and remarks."""
     name = landed.feed.name
     if landed.failure:
         text = f"{name} failed: {landed.failure}"
         yield Problem("failed", name, text, "tidemark run", is_error=True)
-    for line in report.of_table(landed):
-        yield Problem("set aside", name, line, f"tidemark replay {name}")
+    for line, is_replay_next in report.noted(landed, codes):
+        command = f"tidemark replay {name}" if is_replay_next else ""
+        yield Problem("set aside", name, line, command)
 
 
 def _of_bounds(table: Table, bounds: Mapping[str, timedelta]) -> Iterator[Problem]:
@@ -223,7 +227,7 @@ def _of_bounds(table: Table, bounds: Mapping[str, timedelta]) -> Iterator[Proble
     if is_error or table.dead_letters:
         text = f"{feed.name}: {report.counted(found, 'open dead letter')}"
         text += f", max_dead_letters is {bound}." if is_error else "."
-        fix = f"tidemark replay {feed.name}"
+        fix = f"tidemark replay {feed.name}" if table.dead_letters else ""
         yield Problem("dead letters", feed.name, text, fix, is_error=is_error)
 
 
@@ -301,10 +305,10 @@ def _open_records(own: Books) -> dict[str, int]:
     return {books.table_of(row): row["count_all"] for row in found}
 
 
-def _set_aside(own: Books) -> dict[str, dict[str, str]]:
-    """Each table's files that were set aside, and why."""
-    aside: dict[str, dict[str, str]] = {}
-    columns = ("source_name", "table_name", "file", "reason")
+def _set_aside(own: Books) -> dict[str, dict[str, tuple[str, str | None]]]:
+    """Each table's files that were set aside, with the reason and its code, if it has one."""
+    aside: dict[str, dict[str, tuple[str, str | None]]] = {}
+    columns = ("source_name", "table_name", "file", "reason", "code")
     for row in books.rows(own.read(books.DEAD_LETTER, columns, f"{OPEN} and position is null")):
-        aside.setdefault(books.table_of(row), {})[row["file"]] = row["reason"]
+        aside.setdefault(books.table_of(row), {})[row["file"]] = row["reason"], row["code"]
     return aside

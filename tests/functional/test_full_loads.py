@@ -105,7 +105,10 @@ def test_an_empty_extract_deletes_all_once_it_is_confirmed(together: Together) -
     assert together.first["nil.t"].files == 1
     project.land("nil/t/b.csv", extract(""), modified=FIRST + DAY)
     landed = together.land()["nil.t"]
-    reason = "the extract has no rows: it would delete every row of the table"
+    reason = (
+        "the extract has no rows: it would delete every row of the table; if it is right: "
+        "tidemark confirm nil/t/b.csv"
+    )
     assert landed.reasons == {"nil/t/b.csv": reason}
     ledger.confirm(project.spark, "nil/t/b.csv", "test")
     landed = together.land()["nil.t"]

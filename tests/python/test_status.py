@@ -2,14 +2,20 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from tests.python.test_feeds import declared
 from tidemark import page, status
 from tidemark.dbt_plugin.project import Project, Result
 from tidemark.formats import delta
+from tidemark.ingest import books
+from tidemark.ingest.landed import Landed, Outcome
+from tidemark.ingest.reasons import Why
 
 HOUR = timedelta(hours=1)
 TODAY = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
@@ -56,6 +62,41 @@ def test_a_load_that_comes_late_and_dead_letters_above_their_bound(
     assert found(replace(bound, set_aside=2)) == [
         ("shop.orders: 4 open dead letters, max_dead_letters is 3.", True)
     ]
+
+
+def test_a_file_that_waits_for_confirmation_is_not_to_be_replayed() -> None:
+    landed = Landed(declared())
+    landed.notes.append(Why.WISH_WITHOUT_FILE(files="gone.csv"))
+    aside = {"a.csv": "not UTF-8", "b.csv": "it lacks keys", "c.csv": "of a newer Tidemark"}
+    landed.outcome = Outcome(set_aside=aside)
+    codes = {"b.csv": "LACKS_KEYS", "c.csv": "UNHEARD_OF"}
+    found = {each.text: each.command for each in status._of_landing(landed, codes)}
+    replay = "tidemark replay shop.orders"
+    assert [*found.values()] == ["", replay, "", replay]
+    aside |= {f"d{number}.csv": "it lacks keys" for number in range(8)}
+    codes |= dict.fromkeys(aside, "LACKS_KEYS")
+    *_, last = status._of_landing(landed, codes)
+    assert last.line == "shop.orders: and 1 more file"
+
+
+def test_the_dead_letter_of_an_earlier_version_has_no_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path))
+    names = {"source_name": "shop", "table_name": "orders", "file": "a.csv", "reason": "not UTF-8"}
+    schema = pa.schema([field for field in books.schema(books.DEAD_LETTER) if field.name != "code"])
+    write_deltalake(books.place(books.DEAD_LETTER), pa.Table.from_pylist([names], schema))
+    assert status._set_aside(books._Files()) == {"shop.orders": {"a.csv": ("not UTF-8", None)}}
+
+
+def test_dead_letters_above_their_bound_need_no_replay_if_all_are_files(
+    table: status.Table,
+) -> None:
+    only_files = replace(table, set_aside=1, feed=declared(max_dead_letters=0))
+    (problem,) = status._of_bounds(only_files, {})
+    assert (problem.is_error, problem.command) == (True, "")
+    (problem,) = status._of_bounds(replace(only_files, dead_letters=1), {})
+    assert problem.command == "tidemark replay shop.orders"
 
 
 def test_freshness_is_read_as_dbt_has_it() -> None:

@@ -38,7 +38,8 @@ LEDGER_ROW = (
     "rejected bigint, run_id string, at timestamp, skipped bigint, newest_change timestamp"
 )
 DEAD_LETTER_ROW = (
-    "file string, position bigint, column string, value string, reason string, raw string"
+    "file string, position bigint, column string, value string, reason string, raw string, "
+    "code string"
 )
 TABLES = {
     LEDGER: LEDGER_ROW,

@@ -104,14 +104,11 @@ def refused_with_others(
 
 def _without_rows(load: Load, events: DataFrame) -> dict[str, Reason]:
     """The extracts of which no file has rows, unless someone confirmed them."""
-    is_folder = load.feed.extract_is == "folder"
     empty = events.groupBy("_extract").agg(
         F.expr(f"count_if(not {_IS_MARK}) as rows"), F.min("_file").alias("first")
     )
     return {
-        row["_extract"]: (
-            Why.EMPTY_FOLDER(folder=row["_extract"]) if is_folder else Why.EMPTY_EXTRACT()
-        )
+        row["_extract"]: Why.EMPTY_EXTRACT(extract=row["_extract"])
         for row in empty.where("rows = 0").collect()
         if row["first"] not in load.plan.confirmed
     }

@@ -413,7 +413,8 @@ def _append_dead_letters(
 ) -> None:
     """Append refused files, and the refused records of `found`."""
     files = [
-        (path, None, None, reason.value, str(reason), None) for path, reason in refused.items()
+        (path, None, None, reason.value, str(reason), None, reason.code.name)
+        for path, reason in refused.items()
     ]
     rows = load.spark.createDataFrame(files, books.DEAD_LETTER_ROW)
     if found is not None:
@@ -425,6 +426,7 @@ def _append_dead_letters(
                 "_value as value",
                 "_reason as reason",
                 "_raw as raw",
+                "cast(null as string) as code",
             )
         )
     (

@@ -54,10 +54,9 @@ class Why(Enum):
     # A file, by its records and by those of other files.
     BAD_RECORDS = "{bad} of its {records} records are bad, and the feed is strict"
     OTHER_FILE_REFUSED = "{other} of the same extract was refused"
-    EMPTY_EXTRACT = "the extract has no rows: it would delete every row of the table"
-    EMPTY_FOLDER = (
+    EMPTY_EXTRACT = (
         "the extract has no rows: it would delete every row of the table; if it is right: "
-        "tidemark confirm {folder}"
+        "tidemark confirm {extract}"
     )
     REPEATED_KEYS = (
         "{keys} keys are in the extract more than once; the column value of tidemark.dead_letter "
@@ -125,6 +124,15 @@ class Why(Enum):
         "{file} was written again with the same rows, after changes. It counts as a copy of the "
         "file. If it is a reload, run: tidemark confirm {file}"
     )
+
+    @property
+    def replay_is_next(self) -> bool:
+        """Whether `tidemark replay` is what to do, after the cause is fixed.
+
+        Other sentences name the command and its condition, or reading the file again gives the
+        same answer.
+        """
+        return "tidemark " not in self.value and self not in (Why.MISNAMED, Why.FILE_BEFORE_CUT)
 
     def __call__(self, value: str | None = None, **arguments: object) -> Reason:
         """The reason with these arguments."""
