@@ -114,6 +114,8 @@ def one_line(landed: Sequence[Landed]) -> str:
     failed = [entry.feed.name for entry in new if entry.failure]
     if failed:
         text += f" {counted(len(failed), 'table')} failed: {', '.join(failed)}."
+    if rejected or aside:
+        text += " To see why: tidemark report"
     return text
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemark import formats, maintain, outcome, paths, report, storage, targets
 from tidemark.dbt_plugin import project
-from tidemark.errors import ConfigError, TidemarkError
+from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.ingest import books, ledger, planning
 from tidemark.ingest.landed import Landed
 from tidemark.spark import warm
@@ -123,7 +123,7 @@ class Run:
         lands_without_spark = _is_all_local() and "://" not in paths.warehouse()
         session.suited_to(_new_bytes())
         # dbt takes as long to import and to parse as Spark's Java to start.
-        spark = session.later()
+        spark = session.later(self.tell)
         parsed, registration = _parsed()
         if not lands_without_spark:
             # Spark's start says in a sentence which place cannot be reached, delta-rs does not.
@@ -278,6 +278,7 @@ def build(
 
     built, told = known
     results: list[Any] = []
+    warnings: list[str] = []
     began = time.monotonic()
     try:
         with report.progress(tell, "Building", "models and tests") as progress:
@@ -289,6 +290,7 @@ def build(
                 full_refresh=full_refresh,
                 results=results,
                 progress=progress,
+                warn=warnings.append,
             )
     finally:
         done = dbt.succeeded(results) & parsed.nodes.keys()
@@ -296,6 +298,8 @@ def build(
         kept = {name: each for name, each in built.items() if name not in fallen}
         now = {**kept, **parsed.built_from(done, newest)}
         project.write_builds(own, now, {**told, **dbt.ended(results)}, run_id)
+        for warning in warnings:
+            tell(printable(f"Warning: {warning}"))
         for line in report.built(results, time.monotonic() - began):
             tell(line)
 

@@ -6,11 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt.context import exceptions_jinja
+from dbt.events.types import JinjaLogInfo
+from dbt_common.events.event_manager_client import get_event_manager
+from dbt_common.events.functions import fire_event
 
 from tests.python.test_feeds import declared
 from tidemark import report
+from tidemark.dbt_plugin import dbt
+from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Landed, Outcome
-from tidemark.ingest.ledger import COUNTS
+from tidemark.ingest.ledger import COUNTS, Plan
 from tidemark.ingest.reasons import Why
 
 NASTY = "a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"
@@ -36,6 +42,25 @@ def test_a_run_tells_only_some_of_many_remarks() -> None:
     *lines, last = report.of_table(landed)
     assert len(lines) == 10
     assert last == "shop.orders: and 2 more remarks"
+
+
+def test_a_run_says_which_command_shows_why_rows_and_files_were_refused() -> None:
+    none = dict.fromkeys(COUNTS, 0)
+    outcome = Outcome(counts={"a": none | {"rows": 2}}, set_aside={})
+    file = LandedFile(datetime(2026, 11, 23, tzinfo=UTC), "a", "changes", 1, datetime.now(UTC))
+    landed = Landed(declared(), plan=Plan(1, (file, file)), outcome=outcome)
+    outcome.counts["a"]["rejected"] = 1
+    assert report.one_line([landed]).endswith(
+        " 1 row went to tidemark.dead_letter. To see why: tidemark report"
+    )
+    outcome.set_aside["b.csv"] = "no"
+    assert report.one_line([landed]).endswith(
+        " 1 row went to tidemark.dead_letter. Set aside 1 file: see tidemark.dead_letter. "
+        "To see why: tidemark report"
+    )
+    outcome.counts["a"]["rejected"] = 0
+    outcome.set_aside.clear()
+    assert "report" not in report.one_line([landed])
 
 
 def test_the_log_has_a_line_for_each_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,3 +123,12 @@ def test_a_table_for_a_person_has_no_empty_columns_and_fits_a_screen() -> None:
 
     assert heading("x" * 80) == ["table", "lag", "newest"]
     assert heading("x" * 90) == ["table", "lag"]
+
+
+def test_a_warning_of_a_macro_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(get_event_manager(), "callbacks", [dbt._warning(told.append)])
+    for text in ("begins at 2026", "begins at 2026", "begins at 2027"):
+        exceptions_jinja.warn(text)
+    fire_event(JinjaLogInfo(msg="a log line"))
+    assert told == ["begins at 2026", "begins at 2027"]

@@ -11,7 +11,23 @@ import pytest
 from tests.project import REPO
 from tidemark import paths
 from tidemark.errors import SetupError
-from tidemark.spark import class_archive, jars, java, machine, spark_line
+from tidemark.spark import class_archive, jars, java, machine, session, spark_line, warm
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_a_run_says_that_spark_starts_if_it_does(
+    monkeypatch: pytest.MonkeyPatch, *, is_warm: bool
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(session, "_running", lambda: None)
+    monkeypatch.setattr(session, "_Later", lambda: None)
+    monkeypatch.setattr(session, "_cancel_jobs_when_interrupted", lambda: None)
+    monkeypatch.setattr(session, "_require_what_spark_needs", lambda: told.append("lock"))
+    monkeypatch.setattr(warm, "running", lambda: is_warm)
+    monkeypatch.setattr(warm, "hold", lambda: None)
+    session.later(told.append)
+    # If the lake is in use, nothing starts.
+    assert told == ([] if is_warm else ["lock", "Starting Spark."])
 
 
 def test_without_java_one_sentence_says_what_to_install(tmp_path: Path) -> None:

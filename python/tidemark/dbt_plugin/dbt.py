@@ -108,6 +108,18 @@ def _counting(progress: Callable[[int, int], None]) -> Callable[[Any], None]:
     return count
 
 
+def _warning(warn: Callable[[str], None]) -> Callable[[Any], None]:
+    """Give each warning of a macro once: dbt renders a macro several times."""
+    told: set[str] = set()
+
+    def hear(event: Any) -> None:
+        if event.info.name == "JinjaLogWarning" and event.info.msg not in told:
+            told.add(event.info.msg)
+            warn(event.info.msg)
+
+    return hear
+
+
 def build(
     run_id: str,
     select: Sequence[str] = (),
@@ -118,14 +130,15 @@ def build(
     options: Sequence[str] = (),
     results: list[Any],
     progress: Callable[[int, int], None] = lambda done, total: None,
+    warn: Callable[[str], None] = lambda warning: None,
 ) -> None:
     """Run `dbt build` for everything, or for `select` without `exclude`.
 
     Both are lists of dbt selectors. `full_refresh` rebuilds incremental tables. `options` are more
     options of `dbt build`. `results` receives dbt's result of each node, also on failure.
     `progress` is called with the number of finished nodes and the total. dbt prints its errors, or
-    with `verbose` all lines; its log file has all lines. Raises BuildError with the names of the
-    failed nodes.
+    with `verbose` all lines; its log file has all lines. `warn` gets the warnings that macros raise
+    and that dbt does not print. Raises BuildError with the names of the failed nodes.
     """
     arguments = ([] if verbose else ["--quiet"]) + ["build"]
     arguments += ["--full-refresh"] if full_refresh else []
@@ -134,7 +147,7 @@ def build(
         if selectors:
             arguments += [option, *selectors]
     with as_part_of(run_id):
-        result = invoke(arguments, [_counting(progress)])
+        result = invoke(arguments, [_counting(progress), *([] if verbose else [_warning(warn)])])
     results += getattr(result.result, "results", [])
     if result.success:
         return

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -163,10 +163,11 @@ def _running() -> SparkSession | None:
     return active or getattr(SparkSession, "_instantiatedSession", None)
 
 
-def later() -> SparkSession:
+def later(tell: Callable[[str], None] = lambda text: None) -> SparkSession:
     """As `get`, but Spark starts in the background: the first use of the session waits for it.
 
-    A lake in use, and a missing Java or jar, are reported at once.
+    A lake in use, and a missing Java or jar, are reported at once. Calls `tell` if Java starts,
+    which takes many seconds.
     """
     targets.require_spark()
     if _running():
@@ -177,6 +178,7 @@ def later() -> SparkSession:
         else:
             _require_what_spark_needs()
             _cancel_jobs_when_interrupted()
+            tell("Starting Spark.")
     return cast(SparkSession, _Later())
 
 
