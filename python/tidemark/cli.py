@@ -102,12 +102,12 @@ _on_target = click.option(
     "--target",
     expose_value=False,
     callback=_use_target,
-    help="A target of profiles.yml (default: embedded).",
+    help="A target of profiles.yml (default: the profile's target).",
 )
 
 
 @_tidemark.command("init")
-@click.argument("folder", metavar="DIR", required=False)
+@click.argument("folder", metavar="[DIR]", required=False)
 @click.option("--example", metavar="DOMAIN", help="Also copy an example with its sample files.")
 @click.option("--into", metavar="DIR", help="The folder of an existing dbt project.")
 @click.option("--yes", is_flag=True, help="With --into: write without asking.")
@@ -137,7 +137,7 @@ def _init_into(project: Path, *, asks: bool) -> None:
 
     changes = init.changes_into(project)
     if not changes:
-        print(f"{project} has all that Tidemark needs: nothing to change.")
+        print(f"{project} is already set up for Tidemark. Nothing to change.")
         return
     print(init.told(project, changes))
     if asks:
@@ -185,7 +185,10 @@ def _land() -> None:
 @click.option("--check", is_flag=True, help="Print only red or green; exit with 1 if red.")
 @_on_target
 def _status(check: bool) -> None:
-    """Show for each table: new files, dead letters, models to build, failures."""
+    """Show for each table: new files, dead letters, models to build, lag, failures.
+
+    Then what needs attention, such as files that wait for `tidemark confirm`, with the command.
+    """
     from tidemark import status
 
     for line in [status.check()] if check else status.lines():
@@ -216,7 +219,7 @@ def _confirm(file: str) -> None:
     """
     from tidemark.ingest import ledger
 
-    print(f"{_noted(file, ledger.confirm)} is confirmed: the next run takes it.")
+    print(f"{_noted(file, ledger.confirm)} is confirmed and will land with the next run.")
 
 
 @_tidemark.command("retract")
@@ -229,7 +232,7 @@ def _retract(file: str) -> None:
     """
     from tidemark import retention, runs
 
-    print(f"{_noted(file, retention.retract)} is taken back.")
+    print(f"Retracting {_noted(file, retention.retract)}.")
     runs.run()
 
 
@@ -246,7 +249,7 @@ def _noted(path: str, note: Callable[[Any, str, str], str]) -> str:
 
 
 @_tidemark.command("replay")
-@click.argument("names", metavar="SOURCE.TABLE", nargs=-1)
+@click.argument("names", metavar="[SOURCE.TABLE]...", nargs=-1)
 @click.option("--all", "all_files", is_flag=True, help="Read all files, to rebuild a lost log.")
 @_on_target
 def _replay(names: tuple[str, ...], all_files: bool) -> None:
@@ -262,12 +265,13 @@ def _replay(names: tuple[str, ...], all_files: bool) -> None:
 
 
 @_tidemark.command("maintain")
-@click.argument("tables", metavar="TABLE", nargs=-1)
+@click.argument("tables", metavar="[TABLE]...", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Only show what it would do.")
 @click.option(
     "--vacuum-after",
     metavar="AGE",
-    help="Delete files that no version has needed for this long, such as '14 days' (default: 7).",
+    help="Delete files that no version has needed for this long, such as '14 days' (default: that "
+    "of dbt_project.yml, else 7 days, or the table's property).",
 )
 @click.option("--force", is_flag=True, help="Allow an AGE of less than 7 days.")
 @_on_target
@@ -360,7 +364,10 @@ def _diff(ref: str, keep: bool) -> None:
 @click.argument("statement")
 @click.option("--format", "output", type=click.Choice(("table", "csv", "json")), default="table")
 @click.option(
-    "--all", "shows_all", is_flag=True, help="Also columns that begin with _ (format table)."
+    "--all",
+    "shows_all",
+    is_flag=True,
+    help="Also show columns that begin with _ (table format only).",
 )
 @_on_target
 def _sql(statement: str, output: str, shows_all: bool) -> None:
@@ -399,10 +406,14 @@ def _docs(port: int, no_serve: bool) -> None:
 @click.argument("folder", default="")
 @click.option("--dms-task", metavar="TASK", help="Its ARN or identifier; calls AWS.")
 @click.option(
-    "--table-mappings", metavar="FILE", help="Without AWS: the JSON of its table mappings."
+    "--table-mappings",
+    metavar="FILE",
+    help="A JSON file of the task's table mappings, instead of calling AWS.",
 )
 @click.option(
-    "--endpoint-settings", metavar="FILE", help="And the JSON of its target endpoint's settings."
+    "--endpoint-settings",
+    metavar="FILE",
+    help="With --table-mappings: the JSON of the target endpoint's settings.",
 )
 def _discover(
     folder: str, dms_task: str | None, table_mappings: str | None, endpoint_settings: str | None
@@ -505,7 +516,7 @@ def _add(names: tuple[str, ...], **settings: str | None) -> None:
 
 
 @_tidemark.command("demo")
-@click.argument("domains", metavar="DOMAIN", nargs=-1)
+@click.argument("domains", metavar="[DOMAIN]...", nargs=-1)
 @click.option("--all", "all_of_them", is_flag=True, help="Run all domains.")
 @_on_target
 def _demo(domains: tuple[str, ...], all_of_them: bool) -> None:

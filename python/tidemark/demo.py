@@ -70,12 +70,12 @@ def run(domains: Sequence[str] = (), *, all_of_them: bool = False) -> None:
     for tour in chosen:
         _show(tour.at_the_end)
     sources = ", ".join(f"'{tour.domain}'" for tour in chosen)
-    _show({"What could not be taken, and why": REJECTED.format(sources=sources)})
+    _show({"Rejected rows, and why": REJECTED.format(sources=sources)})
     others = " ".join(domain for domain in known if domain not in {tour.domain for tour in chosen})
     command = "tidemark" if shutil.which("tidemark") else ".venv/bin/tidemark"
     looks = {f'{command} sql "{tour.look_at}"': "" for tour in chosen}
     if others:
-        looks[f"{command} demo"] = f"more of them: {others}"
+        looks[f"{command} demo"] = f"other examples: {others}"
     looks[f"{command} docs"] = "every table, column and test, with its lineage"
     looks["models/"] = "the SQL, in the order in which the data flows"
     looks["README.md"] = "add a table of your own in a minute"
@@ -92,7 +92,7 @@ def _day(number: int, those: Iterable[Tour]) -> None:
         print(f"  {tour.domain}: {tour.days[number]}")
         samples = paths.project_dir() / "examples" / tour.domain / f"day{number}"
         arrived += arrive(samples, paths.landing())
-    print(f"{arrived} new files arrived." if arrived else "No file arrived that was not there.")
+    print(f"{arrived} new files arrived." if arrived else "No new files arrived.")
     runs.run()
     for tour in those:
         _show(tour.shows)

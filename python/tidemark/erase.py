@@ -205,12 +205,12 @@ class _Erasure:
         print(tabulate(rows, headers=headers))
         below = self._below({row[0] for row in rows})
         names = sorted(self.parsed.nodes[name].name for name in below)
-        print(f"To be built anew: {', '.join(names) or 'nothing'}.")
+        print(f"To rebuild: {', '.join(names) or 'nothing'}.")
         print(f"Landed files to delete: {printable(', '.join(sorted(files))) or 'none'}.")
         if stored := self._stored_failures():
             print(f"Tables with the rows of failed tests to drop: {', '.join(stored)}.")
         for line in self._to_check():
-            print(f"You will have to check: {line}")
+            print(f"Check manually: {line}")
         print("Nothing was changed.")
 
     def work(self, *, keeps_files: bool) -> str:
@@ -489,7 +489,7 @@ class _Erasure:
         newest = ledger.read(self.own, {}).newest_loads
         due = {*below} - self.parsed.idle(newest)
         if due:
-            print(f"Building {report.counted(len(due), 'model')} anew.")
+            print(f"Rebuilding {report.counted(len(due), 'model')}.")
             runs.build(
                 self.parsed,
                 self.own,
@@ -632,7 +632,7 @@ class _Erasure:
             (each.table, each.deleted or "", each.masked or "", _anew(each))
             for each in sorted(self.done.tables.values(), key=lambda done: done.table)
         ]
-        print(tabulate(rows, headers=["table", "deleted", "masked", "built anew"]))
+        print(tabulate(rows, headers=["table", "deleted", "masked", "rebuilt"]))
         print(f"Deleted {report.counted(len(self.done.files), 'landed file')}.")
         for line in self.done.left:
             print(f"Left for you to check: {line}")

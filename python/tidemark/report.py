@@ -207,7 +207,7 @@ def noted(entry: Landed, codes: Mapping[str, str]) -> Iterator[tuple[str, bool]]
 def of_table(entry: Landed) -> Iterator[str]:
     """A line for each thing about one table that needs attention, apart from its failure."""
     for _, file in entry.retracted:
-        yield f"{entry.feed.name}: takes back {printable(file.path)}"
+        yield f"{entry.feed.name}: retracts {printable(file.path)}"
     for line, _ in noted(entry, {}):
         yield line
     for column in entry.new_columns:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tidemark.aws import catalog
 
-_NOTHING_TO_BUILD = "Nothing to build: every table has its newest load."
+_NOTHING_TO_BUILD = "Nothing to build: every table is up to date."
 
 
 class TablesFailedError(TidemarkError):
@@ -193,7 +193,7 @@ class Run:
         asked = [feed for feed in parsed.feeds if not names or feed.name in names]
         found = ledger.replay(spark, asked, self.id, all_files=self.replays_all)
         which = "" if self.replays_all else " with open dead letters"
-        self.tell(f"To read again: {report.counted(len(found), 'file')}{which}.")
+        self.tell(f"Reading {report.counted(len(found), 'file')}{which} again.")
 
     def _tell_landed(self, landed: Sequence[Landed]) -> None:
         self.tell(report.one_line(landed))

@@ -73,7 +73,7 @@ def test_any_csv_becomes_tables_in_a_minute(
         assert ("_load_id" in names, "name" in names) == (is_shown, True)
 
     assert tidemark(project, "run") == 0
-    assert "Nothing to build: every table has its newest load." in capfd.readouterr().out
+    assert "Nothing to build: every table is up to date." in capfd.readouterr().out
     assert tidemark(project, "add", "club.people", "--key", "id") == 1
     assert "already exists. Nothing was written" in capfd.readouterr().err
 

@@ -145,7 +145,7 @@ def test_a_second_demo_has_nothing_to_do(
 ) -> None:
     before = commits(spark)
     demo.run()
-    assert "Nothing to build: every table has its newest load." in capfd.readouterr().out
+    assert "Nothing to build: every table is up to date." in capfd.readouterr().out
     assert commits(spark) == before
 
 

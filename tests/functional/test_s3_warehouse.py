@@ -151,7 +151,7 @@ def test_a_project_lives_on_s3(
 
     before = len(server.requests())
     idle = tidemark(variables, "run", project=project.folder)
-    assert "Nothing to build: every table has its newest load." in idle.stdout, idle
+    assert "Nothing to build: every table is up to date." in idle.stdout, idle
     assert {request.split()[0] for request in server.requests()[before:]} <= {"HEAD", "GET"}
 
     for file, text in [*texts_below(tmp_path / "club"), *texts_below(project.folder / "target")]:
@@ -281,6 +281,6 @@ def test_the_demo_on_s3_gives_the_tables_of_a_local_one(
 
     before = len(server.requests())
     again = tidemark(remote, "demo")
-    assert "No file arrived that was not there." in again.stdout
-    assert "Nothing to build: every table has its newest load." in again.stdout
+    assert "No new files arrived." in again.stdout
+    assert "Nothing to build: every table is up to date." in again.stdout
     assert {request.split()[0] for request in server.requests()[before:]} <= {"HEAD", "GET"}

@@ -113,8 +113,7 @@ def test_the_logs_have_what_aws_dms_counted_or_verify_says_why(
     remarks = [line for line in told if ": " in line]
     assert remarks == [
         "vshop.items: AWS DMS could not load 4 of its rows",
-        "vshop.items: 1 rows are open in tidemark.dead_letter. Fix the cause, then run: "
-        "tidemark replay",
+        "vshop.items: 1 row has an open dead letter. Fix the cause, then run: tidemark replay",
         "vshop.items: the log has fewer rows: files may not have landed yet (tidemark land), or "
         "AWS DMS may not have written them yet (CdcMaxBatchInterval, CdcMinFileSize)",
         "vshop.orders: the log has more rows: AWS DMS resets its counts when a task is restarted "

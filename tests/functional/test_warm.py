@@ -119,7 +119,7 @@ def test_commands_use_a_warm_spark_and_survive_its_end(
     assert "Spark is not up" in tell("tidemark", "down")
     assert "Spark is up." in tell("tidemark", "up")
     assert tell("tidemark", "down") == "Stopped.\n"
-    assert tell("tidemark", "run").endswith("has its newest load.\n")
+    assert tell("tidemark", "run").endswith("is up to date.\n")
 
 
 def test_watch_runs_when_files_arrive_and_ends_when_asked(project: Project, begin: Begin) -> None:

@@ -14,6 +14,24 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert "--verbose" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("init", "[DIR]"),
+        ("replay", "[SOURCE.TABLE]..."),
+        ("maintain", "[TABLE]..."),
+        ("demo", "[DOMAIN]..."),
+        ("add", "SOURCE[.TABLE]..."),
+        ("confirm", "FILE"),
+    ],
+)
+def test_the_usage_shows_what_may_be_left_out(
+    command: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([command, "--help"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(f" [OPTIONS] {usage}")
+
+
 @pytest.mark.parametrize("arguments", [[], ["rnu"], ["run", "--alll"], ["sql"], ["thrift", "go"]])
 def test_a_wrong_call_ends_with_2_and_the_usage(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

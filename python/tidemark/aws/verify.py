@@ -15,6 +15,7 @@ from tidemark.errors import TidemarkError
 from tidemark.feeds import Feed
 from tidemark.ingest import books
 from tidemark.ingest.file_names import DMS_LOAD
+from tidemark.report import counted
 from tidemark.scaffold.discover import task_tables
 from tidemark.spark import session
 
@@ -140,11 +141,11 @@ def _says_operations(feed: Feed) -> bool:
 
 def _reasons(found: Compared, ours: Counts) -> Iterator[str]:
     if ours.rejected or ours.refused_files:
-        files = f" and {ours.refused_files} whole files" if ours.refused_files else ""
-        yield (
-            f"{ours.rejected} rows{files} are open in tidemark.dead_letter. Fix the cause, then "
-            "run: tidemark replay"
-        )
+        numbers = ((ours.rejected, "row"), (ours.refused_files, "complete file"))
+        some = " and ".join(counted(number, what) for number, what in numbers if number)
+        is_one = ours.rejected + ours.refused_files == 1
+        letters = "has an open dead letter" if is_one else "have open dead letters"
+        yield f"{some} {letters}. Fix the cause, then run: tidemark replay"
     if any(here < there for _, there, here in found.lines):
         yield (
             "the log has fewer rows: files may not have landed yet (tidemark land), or AWS DMS may "
@@ -177,11 +178,11 @@ def counts_of(spark: SparkSession, feed: Feed) -> Counts:
             .where(F.col("source_name") == feed.source)
             .where(F.col("table_name") == feed.table)
         )
-        counted = open_ones.selectExpr(
+        row = open_ones.selectExpr(
             "count(distinct if(position is null, null, struct(file, position)))",
             "count(distinct if(position is null, file, null))",
         ).collect()[0]
-        found.rejected, found.refused_files = counted
+        found.rejected, found.refused_files = row
     return found
 
 

@@ -481,7 +481,7 @@ def retract(spark: "SparkSession", path: str, run_id: str) -> str:
     if not found:
         others = _alike(path, landed, 5)
         raise ConfigError(
-            f"Nothing of '{path}' has landed, so there is nothing to take back. "
+            f"Nothing of '{path}' has landed, so there is nothing to retract. "
             + (f"These have: {others}." if others else "No file has.")
         )
     load_id = _next_load_id(own)

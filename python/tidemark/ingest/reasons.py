@@ -34,7 +34,7 @@ class Why(Enum):
     # A file, before anyone reads it.
     VANISHED = readers.VANISHED
     NO_BYTES = readers.NO_BYTES
-    MISNAMED = "the name {file} is not UTF-8: rename the file, and the next run takes it"
+    MISNAMED = "the name {file} is not UTF-8: rename the file, and the next run lands it"
     FOREIGN = "format {format} does not write files with this name"
     NO_TIME_IN_NAME = "the path has no time like {time_in_name} (time_in_name)"
     FILE_AHEAD = (
@@ -113,7 +113,7 @@ class Why(Enum):
     # Remarks.
     DELETES_KEYS = "{extract} lacks {gone} of the {keys} keys of {before}, so it deletes them"
     WISH_WITHOUT_FILE = (
-        "no longer in the landing folder: {files}. Put it back, or give up its dead letters: "
+        "no longer in the landing folder: {files}. Put it back, or close its dead letters: "
         "tidemark retract FILE"
     )
     OF_ERASED = (
