@@ -1,6 +1,7 @@
 """Errors for users: what is wrong, where, and what to do."""
 
 import re
+from collections.abc import Sequence
 
 # Characters that move a terminal's cursor, change the text direction or start a line, and lone
 # surrogates, which cannot be encoded.
@@ -35,6 +36,14 @@ class TidemarkError(Exception):
 
 class ConfigError(TidemarkError):
     """A feed's declaration or the project's configuration is wrong."""
+
+
+class DeclarationError(ConfigError):
+    """A feed's declaration is wrong. `problems` are sentences."""
+
+    def __init__(self, where: str, problems: Sequence[str]) -> None:
+        super().__init__(f"{where}: {' '.join(problems)}")
+        self.problems = [printable(problem) for problem in problems]
 
 
 class SetupError(TidemarkError):

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from tidemark.errors import ConfigError
+from tidemark.errors import ConfigError, DeclarationError
 
 FORMATS = ("dms", "debezium", "extract")
 HEADERS = ("none", "load", "all")
@@ -721,8 +721,7 @@ def feed_from_source(node: Mapping[str, Any]) -> Feed | None:
     if feed.extract_is == "folder" and not feed.time_in_name:
         problems.append("extract_is folder needs time_in_name: a folder has no time of its own.")
     if problems:
-        where = f"{node['original_file_path']}, {source}.{table}"
-        raise ConfigError(f"{where}: " + " ".join(problems))
+        raise DeclarationError(f"{node['original_file_path']}, {source}.{table}", problems)
     return feed
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tidemark.errors import ConfigError
+from tidemark.errors import ConfigError, DeclarationError
 from tidemark.feeds import feed_from_source
 from tidemark.ingest.file_names import DMS_TRANSACTIONS, is_change, is_load
 from tidemark.readers import type_of_file
@@ -195,6 +195,6 @@ def problems(table: Table, declared_in: str, shared: Mapping[str, Any]) -> list[
         )
     try:
         feed_from_source(node)
-    except ConfigError as error:
-        found.append(str(error).removeprefix(f"{declared_in}, {table.name}: ").rstrip("."))
+    except DeclarationError as error:
+        found.append(" ".join(error.problems).rstrip("."))
     return found if table.key else [*found, NAME_THE_KEY]
