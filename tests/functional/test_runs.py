@@ -320,10 +320,10 @@ def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
     assert tidemark(project, "run") == 0
     assert project.rows("log_gate.t", ["id"]) == [("3",)]
     letters = project.spark.table("tidemark.dead_letter").where("source_name = 'gate'")
-    found = [(row.position, row.reason) for row in letters.sort("position").collect()]
+    found = [(row.position, row.reason, row.code) for row in letters.sort("position").collect()]
     assert found == [
-        (None, "1 of its 2 records are bad, and the feed is strict"),
-        (2, "not a int"),
+        (None, "1 of its 2 records are bad, and the feed is strict", "BAD_RECORDS"),
+        (2, "not a int", None),
     ]
     project.land("gate/t/20240101-120000000.csv", "I,4,40,1\n")
     with project.here():
