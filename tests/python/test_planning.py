@@ -1,11 +1,12 @@
 """What is known of the landing folder before Spark starts."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tidemark import runs
-from tidemark.ingest import planning
+from tidemark.ingest import ledger, planning
 from tidemark.spark import lock
 
 
@@ -43,3 +44,15 @@ def test_a_job_of_a_host_takes_no_lock_before_it_starts(
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert runs._new_bytes() == []
     assert not lock.is_held(tmp_path / "lake")
+
+
+def test_a_retraction_ends_the_wish_to_read_a_file_that_is_gone() -> None:
+    """The remark about the file stayed, and so the table was never up to date."""
+    history = ledger._History()
+    row = {"size": 3, "modified": datetime(2024, 1, 1, tzinfo=UTC), "file": "a/b.csv", "load_id": 1}
+    row |= {"kind": "changes", "file_at": row["modified"]}
+    history.add({**row, "status": "landed"})
+    history.add({**row, "status": "replayed"})
+    assert history.wished
+    history.add({**row, "status": "retracted"})
+    assert not history.wished

@@ -106,6 +106,7 @@ class _History:
             self.retracting = None
             # As if it had never arrived, but a run reads it again only when someone wants that.
             self.loads = {each: set[int]() for each in (*self.loads, version)}
+            self.wished.clear()
             self.has_landed = False
         elif status in READ:
             self.loads.setdefault(version, set()).add(row["load_id"])
