@@ -6,7 +6,8 @@ dbt calls Tidemark in its own threads and passes on nothing of ours. All else is
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Shared:
-    """One object per process, `shared`. Set by `targets`, `spark.session`, `dbt_plugin.hook`."""
+    """One object per process, `shared`. Set by `targets`, `spark` and `dbt_plugin.hook`."""
 
     # The method that dbt reports once it runs. Its command line overrides the files.
     method: str = ""
@@ -29,6 +30,10 @@ class Shared:
     failure_at_end: str = ""
     # The lease of the lake. It is held until dbt ends, because dbt writes after landing.
     lease: ExitStack = field(default_factory=ExitStack)
+    # The open lock files, by lake, and who held each before. The kernel releases the locks when the
+    # process ends, also after kill -9.
+    locks: dict[Path, IO[str]] = field(default_factory=dict)
+    holders_before: dict[Path, str] = field(default_factory=dict)
 
 
 shared = Shared()

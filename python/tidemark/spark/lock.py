@@ -12,13 +12,10 @@ from typing import IO
 
 from tidemark import paths
 from tidemark.errors import LakeBusyError, printable
+from tidemark.shared import shared
 
 WAIT_VARIABLE = "TIDEMARK_WAIT_SECONDS"
 
-# The open lock files of this process, by lake. The kernel releases the locks when the process ends,
-# also after kill -9.
-_held: dict[Path, IO[str]] = {}
-_before: dict[Path, str] = {}
 # The kernel locks per open file, so two threads of this process would block each other.
 _one_thread = threading.Lock()
 
@@ -31,9 +28,9 @@ def hold(lake: Path, name: str = "lock") -> int:
     and prints its name, then raises LakeBusyError.
     """
     with _one_thread:
-        if lake not in _held:
-            _held[lake] = _locked_file(lake, name)
-        return _held[lake].fileno()
+        if lake not in shared.locks:
+            shared.locks[lake] = _locked_file(lake, name)
+        return shared.locks[lake].fileno()
 
 
 def wait_seconds() -> float:
@@ -43,26 +40,26 @@ def wait_seconds() -> float:
 
 def is_held(lake: Path) -> bool:
     """Whether this process holds the lock."""
-    return lake in _held
+    return lake in shared.locks
 
 
 def hand_over(lake: Path, process: int, command: str) -> None:
     """Hand the lock over to a child process that has inherited it."""
     with _one_thread:
-        file = _held.pop(lake)
+        file = shared.locks.pop(lake)
         _write_holder(file, process, command)
         file.close()
 
 
 def left_behind(lake: Path) -> str:
     """The last holder of this process's lock, if it ended without `done`, or ''."""
-    return _before.get(lake, "")
+    return shared.holders_before.get(lake, "")
 
 
 def done(lake: Path) -> None:
     """Release the lock, and note that its holder ended as it should."""
     with _one_thread:
-        file = _held.pop(lake, None)
+        file = shared.locks.pop(lake, None)
         if file:
             file.truncate(0)
             file.close()
@@ -88,7 +85,7 @@ def _locked_file(lake: Path, name: str) -> IO[str]:
                 print(f"Waiting for {_holder(file)}, which uses {lake}", file=sys.stderr)
             time.sleep(0.2)
     file.seek(0)
-    _before[lake] = _holder(file) if file.read() else ""
+    shared.holders_before[lake] = _holder(file) if file.read() else ""
     _write_holder(file, os.getpid(), own_command())
     return file
 
