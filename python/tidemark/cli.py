@@ -48,7 +48,7 @@ def perform(arguments: Sequence[str] | None = None) -> None:
         with _tidemark.make_context("tidemark", given) as context:
             _tidemark.invoke(context)
     except click.exceptions.Exit:
-        return  # after --help
+        return  # after --help and --version
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -89,6 +89,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tidemark", message="%(prog)s %(version)s")
 def _tidemark() -> None:
     """Change feeds in, trusted lakehouse tables out."""
 

@@ -1,5 +1,7 @@
 """The `tidemark` command, without Spark: its help, and what it refuses."""
 
+from importlib.metadata import version
+
 import pytest
 from deltalake.exceptions import DeltaError
 
@@ -12,6 +14,8 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert all(f"\n  {name} " in shown for name in ("init", "run", "status", "sql", "thrift"))
     assert cli.main(["run", "--help"]) == 0
     assert "--verbose" in capsys.readouterr().out
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"tidemark {version('tidemark')}\n"
 
 
 @pytest.mark.parametrize(
