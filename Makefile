@@ -93,12 +93,15 @@ test-all: $(CHECKED) $(VENV)/glue-ready ## Lint, then run all tests
 bench: setup ## Compare the run time with a hand-written Spark job
 	@$(BIN)/python -m bench
 
-# Reproducible: the same commit gives the same bytes.
+# Reproducible: the same commit gives the same bytes. So the build sees what git tracks, with your
+# changes, and the modes that git knows: those of this folder's files depend on your umask.
 wheel: ## Build the package into dist/
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@rm -rf build dist python/tidemark.egg-info
-	@umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
-	  $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@rm -rf build dist && mkdir -p build/source
+	@umask 022 && tree=$$(git stash create) \
+	  && git -c tar.umask=0022 archive "$${tree:-HEAD}" | tar -xf - -C build/source \
+	  && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet \
+	  --disable-pip-version-check --no-deps --wheel-dir dist ./build/source
 	@rm -rf build && ls dist/*.whl
 
 # The other Spark version's lock starts from the default versions, so they differ only where needed.

@@ -1,6 +1,7 @@
 """Virtual environments of tests: Tidemark's wheel as a user installs it, and dbt without Tidemark.
 
-Both find the other packages where the tests' own Python has them: nothing is fetched.
+All but `of_a_user` find the other packages where the tests' own Python has them: nothing is
+fetched.
 """
 
 import os
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.project import REPO
+
+_PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,31 @@ def with_wheel(folder: Path) -> Environment:
     """The same with the wheel of this repository, built and installed by pip."""
     environment = without_tidemark(folder)
     source, wheels = folder / "source", folder / "wheels"
+    copied(source)
+    subprocess.run([*_PIP, "wheel", "--no-deps", "--wheel-dir", wheels, source], check=True)
+    python = folder / "bin" / "python"
+    install = ("--python", python, "install", "--no-deps", wheel_of(environment))
+    subprocess.run([*_PIP, *install], check=True)
+    return environment
+
+
+def wheel_of(environment: Environment) -> Path:
+    """The wheel that `with_wheel` has built."""
+    (wheel,) = (environment.folder / "wheels").glob("tidemark-*.whl")
+    return wheel
+
+
+def of_a_user(folder: Path, wheel: Path) -> Environment:
+    """A wheel alone, with the extras of every target: pip fetches what the wheel asks for."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    environment = Environment(folder)
+    quiet = ("--quiet", "--disable-pip-version-check")
+    environment.must("pip", *quiet, "install", f"{wheel}[aws,thrift]", cwd=folder)
+    return environment
+
+
+def copied(folder: Path) -> None:
+    """Copy this repository as it is now, except what git ignores and the largest tests."""
     tracked = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=REPO,
@@ -79,14 +107,8 @@ def with_wheel(folder: Path) -> Environment:
     for name in filter(None, tracked):
         if not (REPO / name).exists() or name.startswith(("tests/scenarios", "tests/landings")):
             continue
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if (REPO / name).is_symlink():
-            (source / name).symlink_to((REPO / name).readlink())
+            (folder / name).symlink_to((REPO / name).readlink())
         else:
-            (source / name).write_bytes((REPO / name).read_bytes())
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, source], check=True)
-    (wheel,) = wheels.glob("tidemark-*.whl")
-    python = folder / "bin" / "python"
-    subprocess.run([*pip, "--python", python, "install", "--no-deps", wheel], check=True)
-    return environment
+            (folder / name).write_bytes((REPO / name).read_bytes())

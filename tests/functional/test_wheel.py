@@ -1,6 +1,8 @@
 """Tidemark as others have it: installed from its wheel, in a project of their own."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,48 @@ def test_an_example_parses_in_a_new_project(wheel: Environment, tmp_path: Path) 
     unknown = wheel.run("tidemark", "init", "other", "--example", "none", cwd=tmp_path)
     assert "There is no example none. Use one of bistro, crm" in unknown.stdout
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.slow
+def test_pip_finds_all_that_the_wheel_needs(wheel: Environment, tmp_path: Path) -> None:
+    """The environments of the other tests have what requirements.lock has."""
+    file = environments.wheel_of(wheel)
+    alone = environments.of_a_user(tmp_path / "venv", file)
+    # What ends with an error if packages do not fit each other.
+    alone.must("pip", "check", cwd=tmp_path)
+    version = file.name.split("-")[1]
+    assert alone.must("tidemark", "--version", cwd=tmp_path) == f"tidemark {version}\n"
+    alone.must("python", "-c", "import boto3, tidemark.dbt_plugin.thrift", cwd=tmp_path)
+
+    alone.must("tidemark", "init", "club", cwd=tmp_path)
+    club = tmp_path / "club"
+    put(club, "club/people/people.csv", PEOPLE)
+    alone.must("tidemark", "add", "club.people", "--key", "id", cwd=club)
+    alone.must("dbt", "--quiet", "parse", cwd=club)
+    listed = alone.must("dbt", "--quiet", "ls", "--resource-type", "model", cwd=club)
+    assert "club.current.club.cur_club__people" in listed.splitlines()
+
+
+@pytest.mark.slow
+def test_a_commit_gives_the_same_wheel_everywhere(tmp_path: Path) -> None:
+    """In another folder, from files that another umask has left unreadable for others."""
+    here, there = tmp_path / "here", tmp_path / "another folder" / "there"
+    environments.copied(here)
+    someone = ("-c", "user.name=Jo", "-c", "user.email=jo@example.com")
+    git = ("git", "-C", str(here))
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, *someone, "commit", "--quiet", "--message", "All"], check=True)
+    subprocess.run(["git", "clone", "--quiet", here, there], check=True, umask=0o077)
+    found = []
+    for folder, umask in ((here, 0o022), (there, 0o077)):
+        make = ["make", "wheel", f"BIN={Path(sys.executable).parent}"]
+        subprocess.run(make, cwd=folder, check=True, umask=umask)
+        (wheel,) = (folder / "dist").iterdir()
+        found.append((wheel.name, wheel.read_bytes()))
+        status = subprocess.run(["git", "status", "--short"], cwd=folder, capture_output=True)
+        assert not status.stdout
+    assert found[0] == found[1]
 
 
 @pytest.fixture(scope="module")
