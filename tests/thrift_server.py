@@ -7,16 +7,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyhive.hive import Connection
 
 from tests.free_port import free_port
-from tests.project import REPO, Project
+from tests.project import REPO
 from tidemark.spark.processes import PASSWORD_VARIABLE
 from tidemark.spark.server import Ports
 
 PASSWORD = "open $esame's 'door'"
+
+
+class Folders(Protocol):
+    """A dbt project: its folder, and that where its files arrive."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def landing(self) -> Path: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class ThriftServer:
         return self.command("tidemark", "thrift", "start", *map(str, ports), *more)
 
     def begin(
-        self, program: str, *arguments: str, project: Project | None = None, **variables: str
+        self, program: str, *arguments: str, project: Folders | None = None, **variables: str
     ) -> subprocess.Popen[str]:
         """Start `dbt` or `tidemark` in a project's folder."""
         environment = self.environment | variables
@@ -63,20 +72,20 @@ class ThriftServer:
         )
 
     def command(
-        self, program: str, *arguments: str, project: Project | None = None, **variables: str
+        self, program: str, *arguments: str, project: Folders | None = None, **variables: str
     ) -> subprocess.CompletedProcess[str]:
         """Run `dbt` or `tidemark`; its standard output has the errors, too."""
         process = self.begin(program, *arguments, project=project, **variables)
         output, _ = process.communicate(timeout=600)
         return subprocess.CompletedProcess(arguments, process.returncode, output)
 
-    def dbt(self, project: Project, *arguments: str, **variables: str) -> str:
+    def dbt(self, project: Folders, *arguments: str, **variables: str) -> str:
         """A dbt command on the target `thrift` that must succeed; gives what it prints."""
         done = self.command("dbt", *arguments, "--target", "thrift", project=project, **variables)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    def tidemark(self, project: Project, *arguments: str, **variables: str) -> str:
+    def tidemark(self, project: Folders, *arguments: str, **variables: str) -> str:
         """A tidemark command on the target `thrift` that must succeed; gives what it prints."""
         done = self.command(
             "tidemark", *arguments, "--target", "thrift", project=project, **variables

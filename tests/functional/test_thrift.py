@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import environments
+from tests import environments, jaffle_shop
 from tests.free_port import free_port
 from tests.project import REPO, Project
 from tests.thrift_server import PASSWORD, ThriftServer, running
@@ -107,6 +107,22 @@ def test_the_same_tables_come_of_the_same_files(shop: Project, server: ThriftSer
 
 def _plain(value: object) -> object:
     return str(value) if value is not None else None
+
+
+def test_tidemark_in_a_project_that_exists(server: ThriftServer, tmp_path: Path) -> None:
+    """As on the embedded Spark in test_wheel.py, which also looks at what `init` writes."""
+    theirs = jaffle_shop.copied_to(tmp_path / "jaffle_shop")
+    theirs.land_people(jaffle_shop.PEOPLE)
+    for command in ("init --into . --yes", "add club.people --key id"):
+        done = server.command("tidemark", *command.split(), project=theirs)
+        assert done.returncode == 0, done.stdout
+    assert "Landed 2 rows from 1 file." in server.dbt(theirs, "build")
+
+    def rows(relation: str, columns: str) -> list[tuple[str, ...]]:
+        found = server.rows(f"select {columns} from {relation}")
+        return [tuple(map(str, row)) for row in found]
+
+    jaffle_shop.require_first_build(rows)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Tidemark as others have it: installed from its wheel, in a project of their own."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,14 +7,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests import environments
+from tests import environments, jaffle_shop
 from tests.environments import Environment
+from tests.jaffle_shop import PEOPLE, JaffleShop
 from tidemark.spark import spark_line
 
 pytestmark = pytest.mark.functional
-
-JAFFLE = Path(__file__).parent / "jaffle_shop"
-PEOPLE = "id,name,born\n1,Ada,1815-12-10\n2,Grace,1906-12-09\n"
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +25,12 @@ def csv_of(wheel: Environment, project: Path, query: str) -> list[str]:
     return told.splitlines()[1:]
 
 
-def names(project: Path, relation: str, column: str = "name") -> list[str]:
-    """A column of a table, read without another Spark."""
+def rows(project: Path, relation: str, columns: str) -> list[tuple[str, ...]]:
+    """Some columns of a table as texts, read without another Spark."""
     schema, table = relation.split(".")
-    rows = DeltaTable(project / ".tidemark/warehouse" / f"{schema}.db" / table).to_pyarrow_table()
-    return sorted(map(str, rows[column].to_pylist()))
+    place = project / ".tidemark/warehouse" / f"{schema}.db" / table
+    found = DeltaTable(place).to_pyarrow_table(columns=columns.split(", ")).to_pylist()
+    return sorted(tuple(map(str, row.values())) for row in found)
 
 
 def put(project: Path, path: str, text: str) -> None:
@@ -128,55 +126,52 @@ def test_a_commit_gives_the_same_wheel_everywhere(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def jaffle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project of somebody else."""
-    return Path(shutil.copytree(JAFFLE, tmp_path_factory.mktemp("theirs") / "jaffle_shop"))
+def jaffle(tmp_path_factory: pytest.TempPathFactory) -> JaffleShop:
+    return jaffle_shop.copied_to(tmp_path_factory.mktemp("theirs") / "jaffle_shop")
 
 
-def test_tidemark_in_a_project_that_exists(wheel: Environment, jaffle: Path) -> None:
-    before = {file: file.read_text() for file in jaffle.rglob("*") if file.is_file()}
+# test_thrift.py has the same on a Thrift server.
+def test_tidemark_in_a_project_that_exists(wheel: Environment, jaffle: JaffleShop) -> None:
+    shop = jaffle.folder
+    before = {file: file.read_text() for file in shop.rglob("*") if file.is_file()}
 
-    asked = wheel.run("tidemark", "init", "--into", ".", cwd=jaffle)
+    asked = wheel.run("tidemark", "init", "--into", ".", cwd=shop)
     assert asked.returncode == 1
     assert "+    search_order: ['jaffle_shop', tidemark, 'dbt']" in asked.stdout
     assert "Nothing was written. To write these changes, add --yes." in asked.stdout
-    assert before == {file: file.read_text() for file in jaffle.rglob("*") if file.is_file()}
-    told = wheel.must("tidemark", "init", "--into", ".", "--yes", cwd=jaffle)
-    assert "Tidemark works with the target dev" in told
+    assert before == {file: file.read_text() for file in shop.rglob("*") if file.is_file()}
+    told = wheel.must("tidemark", "init", "--into", ".", "--yes", cwd=shop)
+    assert "Tidemark works with the target dev, thrift" in told
     # Lines were added, and a list has more entries: whatever else stood there stands there.
-    lines = (jaffle / "dbt_project.yml").read_text().splitlines()
-    theirs = before[jaffle / "dbt_project.yml"].splitlines()
+    lines = (shop / "dbt_project.yml").read_text().splitlines()
+    theirs = before[shop / "dbt_project.yml"].splitlines()
     changed = ("on-run-start", "    search_order")
     assert [line for line in theirs if not line.startswith(changed) and line not in lines] == []
-    again = wheel.must("tidemark", "init", "--into", ".", cwd=jaffle)
+    again = wheel.must("tidemark", "init", "--into", ".", cwd=shop)
     assert "nothing to change" in again
 
-    put(jaffle, "club/people/people.csv", PEOPLE)
-    wheel.must("tidemark", "add", "club.people", "--key", "id", cwd=jaffle)
-    told = wheel.must("dbt", "build", cwd=jaffle)
+    jaffle.land_people(PEOPLE)
+    wheel.must("tidemark", "add", "club.people", "--key", "id", cwd=shop)
+    told = wheel.must("dbt", "build", cwd=shop)
     assert "Landed 2 rows from 1 file." in told
-    # Their models, hook and names of schemas work as before.
-    assert names(jaffle, "jaffle.orders", "customer") == ["Ada", "Grace"]
-    assert len(names(jaffle, "jaffle.audit", "at")) == 1
-    assert names(jaffle, "jaffle_current.cur_club__people") == ["Ada", "Grace"]
-    assert names(jaffle, "jaffle.members") == ["Ada", "Grace"]
+    jaffle_shop.require_first_build(lambda relation, columns: rows(shop, relation, columns))
 
-    put(jaffle, "club/people/people.csv", "id,name,born\n1,Ada,1815-12-10\n")
-    wheel.must("tidemark", "run", cwd=jaffle)
-    assert names(jaffle, "jaffle_current.cur_club__people") == ["Ada"]
+    jaffle.land_people("id,name,born\n1,Ada,1815-12-10\n")
+    wheel.must("tidemark", "run", cwd=shop)
+    assert rows(shop, "jaffle_current.cur_club__people", "name") == [("Ada",)]
 
 
 @pytest.mark.slow
-def test_nothing_is_built_wrong_without_a_word(wheel: Environment, jaffle: Path) -> None:
+def test_nothing_is_built_wrong_without_a_word(wheel: Environment, jaffle: JaffleShop) -> None:
     """Someone takes the merge out of the settings of the project above. See also test_guards."""
-    file = jaffle / "dbt_project.yml"
+    file = jaffle.folder / "dbt_project.yml"
     file.write_text(file.read_text().replace("tidemark, 'dbt'", "'dbt'"))
-    put(jaffle, "club/people/people.csv", "id,name,born\n1,Ada L.,1815-12-10\n")
-    refused = wheel.run("tidemark", "run", cwd=jaffle)
+    jaffle.land_people("id,name,born\n1,Ada L.,1815-12-10\n")
+    refused = wheel.run("tidemark", "run", cwd=jaffle.folder)
     assert refused.returncode == 1
     assert "would not delete rows: its macro comes from the package dbt_spark" in refused.stdout
     file.write_text(
         file.read_text().replace("'jaffle_shop', 'dbt'", "'jaffle_shop', tidemark, 'dbt'")
     )
-    wheel.must("tidemark", "run", cwd=jaffle)
-    assert names(jaffle, "jaffle_current.cur_club__people") == ["Ada L."]
+    wheel.must("tidemark", "run", cwd=jaffle.folder)
+    assert rows(jaffle.folder, "jaffle_current.cur_club__people", "name") == [("Ada L.",)]

@@ -1,1 +1,3 @@
-select order_id, customer from {{ ref('stg_orders') }}
+select order_id, {{ dbt.concat(["'order'", "order_id"]) }} as label, customer, audit.runs
+from {{ ref('stg_orders') }}
+cross join (select count(*) as runs from {{ source('shop', 'audit') }}) as audit
