@@ -136,8 +136,9 @@
     {%- if model.unique_id == of_feeds | sort | first -%}
         {%- do exceptions.warn(
             "dbt runs without Tidemark's Python package. New files do not land. If a table is dropped while "
-            ~ "dbt lists its schema, dbt may rebuild other tables. A Thrift server gets no settings, and dbt "
-            ~ "sends a statement again if the connection is lost. Seeds and Python models work as in stock "
+            ~ "dbt lists its schema, dbt may rebuild other tables. Spark gets no settings from Tidemark. With "
+            ~ "method thrift, dbt sends a statement again if the connection is lost. With method session, all "
+            ~ "threads share one session and its temporary views. Seeds and Python models work as in stock "
             ~ "dbt-spark. To fix this, run `pip install tidemark` in dbt's environment."
         ) -%}
     {%- endif -%}

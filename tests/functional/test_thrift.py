@@ -17,7 +17,7 @@ from tests import environments, jaffle_shop
 from tests.free_port import free_port
 from tests.project import REPO, Project
 from tests.thrift_server import PASSWORD, ThriftServer, running
-from tidemark.spark import jars, processes, spark_line
+from tidemark.spark import jars, processes, session, spark_line
 from tidemark.spark.processes import PASSWORD_VARIABLE
 
 pytestmark = pytest.mark.functional
@@ -135,29 +135,52 @@ def test_the_documentation_and_queries_read_the_tables(shop: Project, server: Th
     assert "eins" in printed
 
 
+def _settings_of_another_spark(server: ThriftServer) -> dict[str, str]:
+    """For a Spark with Delta on the server's metastore."""
+    class_path = os.pathsep.join(
+        map(str, jars.installed_jars([spark_line.lock_folder() / "jars.lock"]))
+    )
+    return {
+        "spark.hadoop.hive.metastore.uris": f"thrift://localhost:{server.ports.metastore}",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": str(server.lake / "warehouse"),
+        "spark.driver.extraClassPath": class_path,
+        "spark.executor.extraClassPath": class_path,
+        "spark.sql.shuffle.partitions": "2",
+    }
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(("method", "hour"), [("thrift", 12), ("session", 13)])
 def test_stock_dbt_spark_builds_on_a_log_and_warns_once(
-    shop: Project, server: ThriftServer, tmp_path: Path
+    shop: Project, server: ThriftServer, tmp_path: Path, method: str, hour: int
 ) -> None:
     stock = environments.without_tidemark(tmp_path / "stock")
-    shop.land("remote/orders/20240102-120000000.csv", "U,1,stock,1.00\nD,3,,\n")
+    shop.land(f"remote/orders/20240102-{hour}0000000.csv", f"U,1,{method},1.00\nD,3,,\n")
     server.tidemark(shop, "land")
-    profile = {
-        **{"type": "spark", "method": "thrift", "host": "localhost", "port": server.ports.thrift},
-        **{"user": "tidemark", "auth": "CUSTOM", "password": PASSWORD, "schema": "default"},
-        "threads": 2,
-    }
+    profile: dict[str, object] = {"type": "spark", "method": method, "schema": "default"}
+    if method == "thrift":
+        profile |= {"host": "localhost", "port": server.ports.thrift, "user": "tidemark"}
+        profile |= {"auth": "CUSTOM", "password": PASSWORD}
+    else:
+        # What the plugin would set, and the profile of such a project has to.
+        local = {"spark.master": "local[2]", "spark.ui.enabled": "false"}
+        settings = session.ESSENTIAL | _settings_of_another_spark(server) | local
+        profile |= {"host": "NA", "server_side_parameters": settings}
+    outputs = {"stock": {**profile, "threads": 2}}
     (tmp_path / "profiles.yml").write_text(
-        yaml.safe_dump({"tidemark": {"target": "stock", "outputs": {"stock": profile}}})
+        yaml.safe_dump({"tidemark": {"target": "stock", "outputs": outputs}})
     )
     told = stock.must(
         *("dbt", "run", "--select", "+cur_remote__orders", "hist_remote__orders"),
         *("--profiles-dir", str(tmp_path), "--target-path", str(tmp_path / "target")),
         cwd=shop.folder,
+        SPARK_LOCAL_IP="127.0.0.1",
     )
     assert told.count("dbt runs without Tidemark's Python package") == 1, told
     rows = server.rows("select id, name from current.cur_remote__orders order by id")
-    assert rows == [(1, "stock"), (4, "one.")]
+    assert rows == [(1, method), (4, "one.")]
     query = "select id, name from history.hist_remote__orders where is_current order by id"
     assert server.rows(query) == rows
 
@@ -192,18 +215,7 @@ def test_of_two_runs_at_once_one_waits(shop: Project, server: ThriftServer) -> N
 @pytest.mark.slow
 def test_a_job_of_spark_submit_lands(shop: Project, server: ThriftServer) -> None:
     shop.land("remote/orders/20240103-110000000.csv", "I,11,eleven,11.00\n")
-    class_path = os.pathsep.join(
-        map(str, jars.installed_jars([spark_line.lock_folder() / "jars.lock"]))
-    )
-    settings = {
-        "spark.hadoop.hive.metastore.uris": f"thrift://localhost:{server.ports.metastore}",
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.warehouse.dir": str(server.lake / "warehouse"),
-        "spark.driver.extraClassPath": class_path,
-        "spark.executor.extraClassPath": class_path,
-        "spark.sql.shuffle.partitions": "2",
-    }
+    settings = _settings_of_another_spark(server)
     command = [f"{processes.spark_home()}/bin/spark-submit", "--master", "local[2]"]
     command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
     command += [
