@@ -381,6 +381,7 @@ class Feed:
     null_text: tuple[str, ...] = _setting(
         Values("a text or a list of texts", _null_texts),
         ("", "NULL"),
+        _CSV,
         can_be_off=True,
     )
     include_columns: tuple[str, ...] = _setting(COLUMNS, ())

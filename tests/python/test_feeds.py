@@ -183,6 +183,7 @@ WRONG = [
     ("unavailable_value", None, None),
     ("extract: op_in_changes", False, "is not for format extract: only AWS DMS has it"),
     ("debezium: quote", "none", "is not for format debezium: only CSV files have it"),
+    ("debezium: null_text", "n/a", "is not for format debezium: only CSV files have it"),
     ("max_deleted_share", 0, "is not for format dms: only extracts have it"),
     (5, 1, "the feed's setting '5' is unknown"),
 ]
@@ -264,12 +265,92 @@ def test_null_is_the_default_again() -> None:
     assert declared(format="debezium").unavailable_value == "__debezium_unavailable_value"
 
 
-def test_the_docs_list_every_setting() -> None:
+def _rows_of_the_docs() -> list[tuple[str, str, str, str, str]]:
+    """The tables of settings: the line above the table, then name, values, default and meaning."""
     text = (REPO / "docs" / "feeds.md").read_text()
-    tables = text.partition("## Settings")[2].partition("## Columns")[0]
-    first = [line.split("|")[1] for line in tables.splitlines() if line.startswith("| `")]
-    listed = [name for cell in first for name in cell.split("`")[1::2]]
-    assert sorted(listed) == sorted(SETTINGS)
+    found, heading = [], ""
+    for line in text.partition("## Settings")[2].partition("## Columns")[0].splitlines():
+        if line.endswith(":"):
+            heading = line.removesuffix(":")
+        elif line.startswith("| `"):
+            names, values, default, meaning = line.split(" | ", 3)
+            for name in names.split("`")[1::2]:
+                found.append((heading, name, values, default, meaning))
+    return found
+
+
+def test_the_docs_list_every_setting() -> None:
+    assert sorted(name for _, name, *_ in _rows_of_the_docs()) == sorted(SETTINGS)
+
+
+# Defaults that the docs have in words, or that depend on the table.
+_IN_WORDS = {
+    **dict.fromkeys(("format", "key"), "required"),
+    **dict.fromkeys(("include_columns", "exclude_columns"), "all columns"),
+    "path": "`<source>/<table>`",
+    "source_table": "`<source>.<table>`",
+    "null_text": "`['', 'NULL']`",
+    "quote": "`'\"'`",
+    "file_time_zone": "UTC",
+    "row_delimiter": "line end",
+    "decimals": "inferred",
+    "unavailable_value": "debezium: `__debezium_unavailable_value`",
+}
+
+
+def test_the_docs_have_the_defaults_of_the_settings() -> None:
+    def written(value: Any) -> str:
+        if value in (None, ()):
+            return "none"
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, float):
+            return f"{value:g}"
+        return f"`{value if isinstance(value, str) else ', '.join(value)}`"
+
+    for _, name, _, told, _ in _rows_of_the_docs():
+        setting = SETTINGS[name]
+        if name in _IN_WORDS:
+            assert told == _IN_WORDS[name], name
+            continue
+        defaults = {written(value) for value in (setting.default, *setting.defaults.values())}
+        # `none: keep all` says what none means; all else in code is a default.
+        said = re.findall("`[^`]*`", told) or [told.partition(":")[0]]
+        also = ["none"] if told.startswith("none;") else []
+        assert {*said, *also} == defaults, (name, told)
+        for format_ in setting.defaults:
+            assert format_ in told, (name, told)
+    assert SETTINGS["null_text"].default == ("", "NULL")
+    assert SETTINGS["quote"].default == '"'
+    assert SETTINGS["file_time_zone"].default == "UTC"
+    assert SETTINGS["unavailable_value"].defaults == {"debezium": "__debezium_unavailable_value"}
+
+
+def test_the_docs_have_the_formats_of_the_settings() -> None:
+    apart = {
+        # Of one format, and of part of another.
+        "loaded_at": {"extract"},
+        "timestamp_column": {"debezium", "full extract"},
+    }
+    for heading, name, _, _, meaning in _rows_of_the_docs():
+        if heading in FORMATS:
+            expected = {*FORMATS} - {"table", heading}
+        elif heading == "CSV files":
+            expected = {"debezium"}
+        else:
+            is_full = heading == "All formats" and "Not for full extracts" not in meaning
+            expected = set() if is_full else {"full extract"}
+        assert {*SETTINGS[name].not_for} == apart.get(name, expected), name
+
+
+def test_the_docs_have_values_that_the_settings_take() -> None:
+    for _, name, values, _, _ in _rows_of_the_docs():
+        told = [value.strip("'") for value in re.findall("`([^`]*)`", values)]
+        for value in told:
+            SETTINGS[name].read(value)
+        wanted = SETTINGS[name].values.wanted.split(", ")
+        is_choice = len(wanted) > 1 and not any(" " in each for each in wanted)
+        assert not is_choice or told == wanted, name
 
 
 def test_the_smallest_declarations_of_the_docs_are_valid() -> None:
