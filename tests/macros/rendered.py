@@ -143,6 +143,7 @@ class Macros:
                 sources={str(at): it for at, it in enumerate(self.sources)},
             ),
             "target": SimpleNamespace(type="spark"),
+            "dbt": SimpleNamespace(string_literal=lambda text: f"'{text}'"),
             "load_relation": lambda relation: relation if self.has_relations else None,
             "api": SimpleNamespace(
                 Relation=SimpleNamespace(create=lambda **_: None),
