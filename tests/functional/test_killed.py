@@ -117,7 +117,7 @@ def test_runs_that_are_killed_at_any_point_end_right(
         lake = tmp_path / str(lakes)
         process = start(lake, project, "-c", TWO_DAYS)
         try:
-            process.communicate(timeout=at.uniform(8, longest))
+            output, _ = process.communicate(timeout=at.uniform(8, longest))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
@@ -125,6 +125,7 @@ def test_runs_that_are_killed_at_any_point_end_right(
             print(f"kill {done}, lake {lakes}", flush=True)
         else:
             # It has come to its end in spite of all: the next one begins anew.
+            assert output.endswith("The end\n"), output
             assert contents(lake, project, format) == expected, f"lake {lakes}, after {done} kills"
             print(f"lake {lakes} came to its end, and is right", flush=True)
             lakes += 1

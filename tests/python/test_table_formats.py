@@ -153,6 +153,11 @@ def test_a_table_that_a_killed_build_began_is_not_lost(
     monkeypatch.setenv("TIDEMARK_WAREHOUSE", str(tmp_path))
     commits(tmp_path / "marts.db" / "begun", n00000=1)
     commits(tmp_path / "marts.db" / "lost", n00000=1, n00001=2)
+    # Killed while it wrote: no catalog knows this commit.
+    commits(tmp_path / "marts.db" / "half")
+    (tmp_path / "marts.db" / "half" / "metadata" / "00000-x.metadata.json").touch()
+    (tmp_path / "marts.db" / "lost" / "metadata" / "00002-x.metadata.json").write_text('{"la')
+    assert ICEBERG.registers("iceberg.marts.half") == ""
     assert ICEBERG.registers("iceberg.marts.begun") == ""
     assert ICEBERG.registers("iceberg.marts.none") == ""
     assert "'marts.lost'" in ICEBERG.registers("iceberg.marts.lost")

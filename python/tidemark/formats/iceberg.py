@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -323,9 +324,10 @@ def _newest_metadata(place: str) -> tuple[str, dict[str, Any]] | None:
     found = []
     for each in listed:
         if re.fullmatch(r"\d+-.*[.]metadata[.]json", each.base_name):
-            with files.open_input_stream(each.path) as file:
+            # A process that was killed while it wrote has not committed this file.
+            with files.open_input_stream(each.path) as file, suppress(ValueError):
                 told = json.loads(file.read())
-            found.append((told["last-updated-ms"], each.base_name, told))
+                found.append((told["last-updated-ms"], each.base_name, told))
     if not found:
         return None
     _, name, told = max(found, key=lambda each: each[:2])
