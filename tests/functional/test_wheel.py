@@ -148,7 +148,7 @@ def test_tidemark_in_a_project_that_exists(wheel: Environment, jaffle: JaffleSho
     changed = ("on-run-start", "    search_order")
     assert [line for line in theirs if not line.startswith(changed) and line not in lines] == []
     again = wheel.must("tidemark", "init", "--into", ".", cwd=shop)
-    assert "nothing to change" in again
+    assert "Nothing to change" in again
 
     jaffle.land_people(PEOPLE)
     wheel.must("tidemark", "add", "club.people", "--key", "id", cwd=shop)

@@ -78,6 +78,8 @@ def lock(monkeypatch: pytest.MonkeyPatch, folder: Path, content: bytes) -> None:
     digest = hashlib.sha256(content).hexdigest()
     (folder / "jars.lock").write_text(f"# a comment\n{digest}  org.example:thing:1.0\n")
     monkeypatch.setattr(spark_line, "lock_folder", lambda: folder)
+    # The lake of other tests has tables in other formats, which need jars of their own.
+    monkeypatch.setenv("TIDEMARK_LAKE", str(folder / "lake"))
     monkeypatch.setenv("DBT_PROJECT_DIR", str(folder))
 
 
