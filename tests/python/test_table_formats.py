@@ -182,3 +182,32 @@ def test_what_is_no_part_of_the_project_does_not_ask(project: Path, file: str, t
 def test_a_name_of_two_parts_gets_a_sentence(name: str) -> None:
     said = session.readable_text(f"Failed to instantiate org.apache.hadoop.mapred.{name}")
     assert ("iceberg.schema.table" in said) == (name == "FileInputFormat")
+
+
+@pytest.mark.parametrize(
+    ("error", "frames", "is_iceberg"),
+    [
+        (
+            "java.lang.RuntimeException: java.lang.InstantiationException",
+            ("hadoop.util.ReflectionUtils.newInstance", "spark.rdd.HadoopRDD.getInputFormat"),
+            True,
+        ),
+        # Such as a file that is gone: the frames are those of any table in Hive's formats.
+        (
+            "org.apache.hadoop.mapred.InvalidInputException: Input path does not exist",
+            ("hadoop.mapred.FileInputFormat.listStatus", "spark.rdd.HadoopRDD.getPartitions"),
+            False,
+        ),
+        (
+            "java.lang.InstantiationException",
+            ("spark.util.Utils.load", "spark.rdd.HadoopRDD.getPartitions"),
+            False,
+        ),
+    ],
+)
+def test_a_stack_trace_is_not_taken_for_such_a_name(
+    error: str, frames: tuple[str, ...], is_iceberg: bool
+) -> None:
+    trace = "".join(f"\n\tat org.apache.{frame}(A.java:1)" for frame in frames)
+    said = session.readable_text(f"An error occurred.\n: {error}{trace}")
+    assert ("iceberg.schema.table" in said) == is_iceberg

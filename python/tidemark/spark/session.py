@@ -608,9 +608,11 @@ def readable(error: Exception) -> str:
 
 def readable_text(message: str) -> str:
     """Spark's message without details for its developers."""
-    # Spark 3.5 does not name the class.
+    # Spark 3.5 does not name the class: its stack trace says what was to be an input format.
     if re.search(
-        r"hadoop\.mapred\.FileInputFormat|InstantiationException[\s\S]*HadoopRDD", message
+        r"instantiate org\.apache\.hadoop\.mapred\.FileInputFormat"
+        r"|InstantiationException\n.*ReflectionUtils\.newInstance.*\n.*HadoopRDD\.getInputFormat",
+        message,
     ):
         return (
             "A table of this query is in Iceberg's format. Its name has three parts: "
