@@ -33,7 +33,7 @@
 
 {#- Delta 3, for Spark 3.5, can widen almost no types. -#}
 {%- macro _delta_widens(old, new) -%}
-    {%- do return(run_query('select version()').columns[0].values()[0].split('.')[0] | int >= 4) -%}
+    {%- do return(tidemark.spark_is_4()) -%}
 {%- endmacro -%}
 
 

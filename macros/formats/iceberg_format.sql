@@ -1,6 +1,8 @@
 {#-
-    Iceberg: see `table_format`. Merge-on-read needs version 3 of the format: a file then has one
-    deletion vector at most. In version 2, each merge adds a delete file for each file that it changes.
+    Iceberg: see `table_format`. In Spark 3.5, only a DataFrame's writer can pass a run's id.
+
+    Merge-on-read needs version 3 of the format: a file then has one deletion vector at most. In
+    version 2, each merge adds a delete file for each file that it changes.
 -#}
 {%- macro iceberg_format() -%}
     {%- do return({
@@ -12,7 +14,7 @@
         'widens': tidemark._iceberg_widens,
         'widening': {},
         'versions': tidemark._versions_of_iceberg,
-        'names_runs': tidemark._iceberg_names_runs,
+        'names_runs': tidemark.spark_is_4,
         'problem': tidemark._problem_of_iceberg,
     }) -%}
 {%- endmacro -%}
@@ -38,12 +40,6 @@
     inner join {{ relation }}.snapshots as made on made.snapshot_id = version.snapshot_id
 
     order by made_current_at desc
-{%- endmacro -%}
-
-
-{#- In Spark 3.5, only a DataFrame's writer can pass the id. -#}
-{%- macro _iceberg_names_runs() -%}
-    {%- do return(run_query('select version()').columns[0].values()[0].split('.')[0] | int >= 4) -%}
 {%- endmacro -%}
 
 

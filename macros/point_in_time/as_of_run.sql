@@ -17,13 +17,13 @@
         {%- do versions.append(dict(zip(history.table.column_names, row))) -%}
     {%- endfor -%}
     {%- set found = versions | selectattr('userMetadata', 'equalto', run_id) | list -%}
-    {%- if not found and not format.names_runs() -%}
-        {%- do exceptions.raise_compiler_error(
-            "as_of_run: with this Spark version, the versions of " ~ relation ~ " do not name their runs. Use "
-            ~ "the id of a version instead: `version as of <id>`. They are in " ~ relation ~ ".history."
-        ) -%}
-    {%- endif -%}
     {%- if not found -%}
+        {%- if not format.names_runs() -%}
+            {%- do exceptions.raise_compiler_error(
+                "as_of_run: with this Spark version, the versions of " ~ relation ~ " do not name their runs. Use "
+                ~ "the id of a version instead: `version as of <id>`. They are in " ~ relation ~ ".history."
+            ) -%}
+        {%- endif -%}
         {%- call statement('time_of_run', fetch_result=true) -%}
             select max(at) from tidemark.runs where run_id = '{{ run_id | replace("'", "' || chr(39) || '") }}'
         {%- endcall -%}
