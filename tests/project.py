@@ -83,6 +83,16 @@ class Project:
         yml.write_text(data_tests.sub("", yml.read_text()))
         return models
 
+    def tag_subject(self, name: str, subject: str) -> None:
+        """The column `id` of a table is the key of persons, for `tidemark erase`."""
+        source, table = name.split(".")
+        file = self.folder / f"models/staging/{source}/_{source}__sources.yml"
+        declared = yaml.safe_load(file.read_text())
+        tables = {each["name"]: each for each in declared["sources"][0]["tables"]}
+        (column,) = (each for each in tables[table]["columns"] if each["name"] == "id")
+        column["config"] = {"meta": {"subject": subject}}
+        file.write_text(yaml.safe_dump(declared, sort_keys=False))
+
     def test_log(self, source: str, table: str) -> None:
         """Test the log of a table, as `tidemark add` does and `add` here does not."""
         arguments = f"{{arguments: {{source_name: {source}, table_name: {table}}}}}"

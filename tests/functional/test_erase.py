@@ -190,10 +190,7 @@ def tables(project: Project, *names: str) -> dict[str, list[tuple[Any, ...]]]:
 def test_an_erasure_leaves_nothing(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
     """Of one table. The others here are of many, and slow."""
     project.add("forget.people", {"id": "int", "name": "string"}, "id")
-    file = project.folder / "models/staging/forget/_forget__sources.yml"
-    declared = yaml.safe_load(file.read_text())
-    declared["sources"][0]["tables"][0]["columns"][0]["config"] = {"meta": {"subject": "member"}}
-    file.write_text(yaml.safe_dump(declared, sort_keys=False))
+    project.tag_subject("forget.people", "member")
     project.land("forget/people/20240101-100000000.csv", "I,1,Zebulon\nI,2,Zoe\n")
     assert tidemark(project, "land") == 0
     project.land("forget/people/20240102-100000000.csv", "U,1,Zebulonia\nU,2,Zora\n")

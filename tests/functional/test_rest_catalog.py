@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import yaml
 
 from tests import rest_catalog
 from tests.functional import test_table_formats as table_formats
@@ -95,10 +94,7 @@ def club(
     project = module_project()
     table_formats.use_iceberg(project, deletion_vectors_from=1)
     project.add("club.people", {"id": "int", "name": "string"}, "id")
-    sources = project.folder / "models/staging/club/_club__sources.yml"
-    declared = yaml.safe_load(sources.read_text())
-    declared["sources"][0]["tables"][0]["columns"][0]["config"] = {"meta": {"subject": "member"}}
-    sources.write_text(yaml.safe_dump(declared, sort_keys=False))
+    project.tag_subject("club.people", "member")
     project.write("snapshots/club.yml", table_formats.MEMBERS)
     for name, sql in MODELS.items():
         project.write(f"models/{name}", sql)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from deltalake import DeltaTable
 
 from tests.project import Project
@@ -48,7 +47,7 @@ def kept(module_project: Callable[[], Project]) -> Project:
     """Three keys with old changes, and two of them with recent ones."""
     project = module_project()
     project.add("kept.t", COLUMNS, "id", **FEED)
-    tag_subject(project, "kept", "t")
+    project.tag_subject("kept.t", "person")
     project.write(
         "tests/complete.sql",
         "{{ tidemark.test_log_is_complete(source('kept', 't'), 'kept', 't') }}",
@@ -198,13 +197,3 @@ def test_changes_after_a_reload_are_not_too_late(
 
 def _closed(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [(*row[:3], False) for row in rows]
-
-
-def tag_subject(project: Project, source: str, table: str) -> None:
-    """The key is that of a person."""
-    file = project.folder / f"models/staging/{source}/_{source}__sources.yml"
-    told = yaml.safe_load(file.read_text())
-    (columns,) = (each["columns"] for each in told["sources"][0]["tables"] if each["name"] == table)
-    (column,) = (each for each in columns if each["name"] == "id")
-    column["config"] = {"meta": {"subject": "person"}}
-    file.write_text(yaml.safe_dump(told, sort_keys=False))

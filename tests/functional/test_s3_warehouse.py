@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests import s3_server
 from tests.functional.test_table_formats import use_iceberg, values
@@ -229,10 +228,7 @@ def test_iceberg_tables_are_on_s3(
 ) -> None:
     use_iceberg(project, deletion_vectors_from=1)
     project.add("s3ice.people", {"id": "int", "name": "string"}, "id")
-    file = project.folder / "models/staging/s3ice/_s3ice__sources.yml"
-    declared = yaml.safe_load(file.read_text())
-    declared["sources"][0]["tables"][0]["columns"][0]["config"] = {"meta": {"subject": "member"}}
-    file.write_text(yaml.safe_dump(declared, sort_keys=False))
+    project.tag_subject("s3ice.people", "member")
     variables = on_s3(server, tmp_path / "ice")
 
     def told(*arguments: str) -> str:

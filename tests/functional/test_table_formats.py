@@ -333,10 +333,7 @@ def club(module_project: Callable[[], Project]) -> Project:
     project = module_project()
     use_iceberg(project, deletion_vectors_from=1)
     project.add("club.people", {"id": "int", "name": "string"}, "id")
-    file = project.folder / "models/staging/club/_club__sources.yml"
-    declared = yaml.safe_load(file.read_text())
-    declared["sources"][0]["tables"][0]["columns"][0]["config"] = {"meta": {"subject": "member"}}
-    file.write_text(yaml.safe_dump(declared, sort_keys=False))
+    project.tag_subject("club.people", "member")
     project.write("snapshots/club.yml", MEMBERS)
     for number, content in enumerate(("I,1,a\nI,2,b\n", "U,1,aa\nD,2,\nI,3,c\n"), 1):
         project.land(f"club/people/2024010{number}-100000000.csv", content)

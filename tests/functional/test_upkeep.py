@@ -16,7 +16,7 @@ import pytest
 
 from tests import s3_server, thrift_server
 from tests.functional.test_erase import SECRET, texts
-from tests.functional.test_retention import OLD, recent, tag_subject
+from tests.functional.test_retention import OLD, recent
 from tests.functional.test_s3_warehouse import on_s3, python
 from tests.project import Project
 from tests.thrift_server import ThriftServer
@@ -168,7 +168,7 @@ def lake(
     project.write("models/marts/far/far_count.sql", mart)
     kept = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
     project.add("far.kept", COLUMNS, "id", **kept)
-    tag_subject(project, "far", "kept")
+    project.tag_subject("far.kept", "person")
     # dbt keeps the rows that fail it.
     project.write(
         "tests/kept_have_no_name.sql",
