@@ -3,14 +3,14 @@
     types. Then the merge contains the SQL. Otherwise dbt creates a temporary view of it, to compare
     its columns with the table's, and Spark analyzes the SQL twice.
 
-    Writes nothing on a first build, for changes of several feeds, for tables in a catalog of their own
-    (their two commits at nearly the same time failed in the metastore once), and if the model's
-    `on_schema_change` is not `append_new_columns`. `own` are the columns besides those of the feed.
+    Writes nothing on a first build, for changes of several feeds, for Iceberg tables (two commits at
+    nearly the same time failed in the metastore once), and if the model's `on_schema_change` is not
+    `append_new_columns`. `own` are the columns besides those of the feed.
 #}
 {%- macro note_same_columns(changes, feed, own) -%}
     {%- if execute and is_incremental() and config.get('on_schema_change') == 'append_new_columns'
         and not feed.relations and tidemark._is_a_table(changes)
-        and tidemark.table_format(config.get('file_format')).catalog is none -%}
+        and tidemark.table_format(config.get('file_format')).merges_sql -%}
         {%- set known, new = tidemark._types(this), tidemark._types_of_changes(changes, feed) -%}
         {%- set other = [] -%}
         {%- for name in feed.kept.keys() | list + own if (

@@ -2,15 +2,17 @@
 {%- macro delta_format() -%}
     {%- do return({
         'catalog': none,
+        'file_column': '_file',
         'replaces': true,
         'stages_source': tidemark._stages_source_of_delta,
         'commits_nothing': false,
+        'merges_sql': true,
         'marks_rows': {'delta.enableDeletionVectors': 'true'},
         'widens': tidemark._delta_widens,
         'widening': {'delta.enableTypeWidening': 'true'},
         'versions': tidemark._versions_of_delta,
         'names_runs': tidemark._delta_names_runs,
-        'problem': tidemark._no_problem_of_delta,
+        'problem': tidemark._problem_of_delta,
     }) -%}
 {%- endmacro -%}
 
@@ -46,4 +48,6 @@
 {%- macro _delta_names_runs() -%}{%- do return(true) -%}{%- endmacro -%}
 
 
-{%- macro _no_problem_of_delta(node) -%}{%- do return('') -%}{%- endmacro -%}
+{%- macro _problem_of_delta(node) -%}
+    {%- do return(adapter.format_problem('delta') if adapter.format_problem is defined else '') -%}
+{%- endmacro -%}

@@ -6,10 +6,12 @@
 -#}
 {%- macro iceberg_format() -%}
     {%- do return({
-        'catalog': 'iceberg',
+        'catalog': none if tidemark.lake_format() == 'iceberg' else 'iceberg',
+        'file_column': '_landed_file',
         'replaces': true,
         'stages_source': none,
         'commits_nothing': true,
+        'merges_sql': false,
         'marks_rows': {'write.merge.mode': 'merge-on-read', 'format-version': '3'},
         'widens': tidemark._iceberg_widens,
         'widening': {},
@@ -50,7 +52,9 @@
     {%- for column in (node.columns or {}).values() -%}
         {%- do constraints.extend(column.constraints or []) -%}
     {%- endfor -%}
-    {%- if node.resource_type not in ('model', 'seed', 'snapshot') -%}
+    {%- if node.resource_type == 'test' and tidemark.lake_format() == 'iceberg' -%}
+        {%- do return(adapter.format_problem('iceberg') if adapter.format_problem is defined else '') -%}
+    {%- elif node.resource_type not in ('model', 'seed', 'snapshot') -%}
         {%- do return('The rows of failed tests are only stored in Delta tables. Set +file_format: delta below data_tests') -%}
     {%- elif config.get('materialized') not in ('table', 'incremental', 'seed', 'snapshot') -%}
         {%- do return('Tables, incremental models, seeds and snapshots can have it') -%}

@@ -2,10 +2,13 @@
     What a table format does, and what it cannot do. All differences between the formats are in the
     mappings that this gives, and each format has one file in this folder:
 
-      catalog          the Spark catalog of its tables; none is Spark's own
+      catalog          the Spark catalog of its tables; none is Spark's own, which has those of the
+                       lake's own format
+      file_column      the column of a change log with the file's path
       replaces         whether `create or replace table` replaces a table in one step
       stages_source    a macro that makes a merge compute its source rows once; none without one
       commits_nothing  whether a merge without rows to merge also commits
+      merges_sql       whether a merge may contain the model's SQL: see `note_same_columns`
       marks_rows       the properties with which a merge marks rows and does not rewrite their files;
                        a table that has the first one keeps its value
       widens           a macro: whether a column can go from one type to another in the metadata

@@ -6,8 +6,8 @@
     {%- if not execute -%}
         {{ return(relation) }}
     {%- endif -%}
-    {#- A table of another format has the format's name as its catalog. -#}
-    {%- set format = tidemark.table_format(relation.database or 'delta') -%}
+    {#- A table of another format than the lake's has the format's name as its catalog. -#}
+    {%- set format = tidemark.table_format(relation.database or tidemark.lake_format()) -%}
     {%- call statement('versions', fetch_result=true) -%}
         {{ format.versions(relation) }}
     {%- endcall -%}

@@ -58,7 +58,7 @@
         if(
             _is_initial,
             null,
-            named_struct('file_at', _file_at, 'file', _file, 'position', _position)
+            named_struct('file_at', _file_at, 'file', {{ tidemark.file_column() }}, 'position', _position)
         )
     {%- else -%}
         if(

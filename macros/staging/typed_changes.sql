@@ -21,7 +21,7 @@
         named_struct(
             {{ tidemark.place_of_change(feed, has_reloads) | indent(12) }},
             'file_at', _file_at,
-            'file', _file,
+            'file', {{ tidemark.file_column() }},
             'position', _position,
             'load_id', _load_id
         ) as _order,
@@ -58,7 +58,7 @@
                 `{{ name }}` is null,
                 null,
                 raise_error(concat(
-                    '{{ name }} has the text ', `{{ name }}`, ' in ', _file,
+                    '{{ name }} has the text ', `{{ name }}`, ' in ', {{ tidemark.file_column() }},
                     ', which does not fit its data_type {{ type }}: correct it in the YAML.'
                 ))
             )

@@ -27,6 +27,7 @@ from tidemark.formats import delta
 from tidemark.formats.format import files_in
 from tidemark.ingest import books, erased, ledger, planning, tombstones
 from tidemark.ingest.files import LandedFile
+from tidemark.ingest.load import log_of
 from tidemark.spark import lease, session, warm
 from tidemark.spark.machine import side_by_side
 
@@ -150,7 +151,7 @@ def _hashes(
     found = tombstones.values_of(own, subject)
     for feed, each in references:
         if spark.catalog.tableExists(feed.log):
-            of_log = spark.table(feed.log).selectExpr(
+            of_log = log_of(spark, feed).selectExpr(
                 f"{erased.hashed(subject, each.columns, salt)} as value"
             )
             found |= {row[0] for row in of_log.join(wanted, "value").distinct().collect()}
@@ -261,7 +262,7 @@ class _Erasure:
                 if not references or known == followed.get(feed.name):
                     continue
                 followed[feed.name] = known
-                rows = self._marked(self.spark.table(feed.log), references)
+                rows = self._marked(log_of(self.spark, feed), references)
                 for named, own_key in own_keys:
                     if any(each.masks == own_key.masks for each in references):
                         key = erased.hashed(own_key.subject, own_key.columns, self.salt)
@@ -281,7 +282,7 @@ class _Erasure:
 
     def _of_log(self, feed: Feed) -> DataFrame:
         """The rows of the log to delete or to mask."""
-        marked = self._marked(self.spark.table(feed.log), feed.all_references)
+        marked = self._marked(log_of(self.spark, feed), feed.all_references)
         return marked.where("_is_erased or _is_masked").select(*_ROW, "_is_erased").distinct()
 
     def _counts(self, feed: Feed) -> dict[tuple[int, str], tuple[int, int]]:
@@ -342,7 +343,7 @@ class _Erasure:
 
     def _shared_keys(self, feed: Feed) -> int:
         """The number of keys of which some rows are deleted and some stay."""
-        rows = self._marked(self.spark.table(feed.log), feed.all_references)
+        rows = self._marked(log_of(self.spark, feed), feed.all_references)
         key = erased.hashed(feed.name, feed.own_key.columns, self.salt)
         is_erased = rows.selectExpr(f"{key} as own_key", "_is_erased").where("own_key is not null")
         both = is_erased.groupBy("own_key").agg({"_is_erased": "min"}).toDF("own_key", "all_erased")
@@ -451,7 +452,8 @@ class _Erasure:
         masked = ", ".join(f"`{name}` = null" for name in erased.masked_columns(feed))
         mask = f"when matched and not erased._is_erased then update set {masked}" if masked else ""
         with self._view(self._of_log(feed)) as view:
-            same = " and ".join(f"log.{name} = erased.{name}" for name in _ROW)
+            in_log = {name: name for name in _ROW} | {"_file": formats.of_lake().file_column}
+            same = " and ".join(f"log.{in_log[name]} = erased.{name}" for name in _ROW)
             self.spark.sql(
                 f"merge into {feed.log} as log using {view} as erased on {same} "
                 f"when matched and erased._is_erased then delete {mask}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
-from tidemark import feeds, formats, paths, report, retention, targets
+from tidemark import feeds, formats, paths, report, retention
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.formats.delta import AT_ONCE, MAINTENANCE
@@ -100,7 +100,7 @@ def maintain(names: Sequence[str], wanted: Policy, *, dry_run: bool = False) -> 
     parsed = project.current()
     chosen = relations(parsed, names)
     own = books.without_spark()
-    if own is None and targets.method() == "session" and not books.spark_is_a_hosts():
+    if own is None and not books.needs_spark():
         print(f"Nothing has landed in {paths.lake_dir()} yet: tidemark run")
         return
     looks = _looks(chosen, wanted)

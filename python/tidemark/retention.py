@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark import feeds, report
+from tidemark import feeds, formats, report
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Feed
 from tidemark.ingest import books, ledger, log
 from tidemark.ingest.books import Books
+from tidemark.ingest.load import log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,6 +118,8 @@ def cut_logs(
 
 def _obstacle(own: Books, parsed: project.Project, feed: Feed, waiting: set[str]) -> str:
     """Why the log must not be cut now, '' if it may be. `waiting` are the nodes to build."""
+    if formats.of_lake() is not formats.DELTA:
+        return "it is not a Delta table. Remove keep_changes"
     below = parsed.below(parsed.sources_of([feed.name]))
     if not below.isdisjoint(waiting):
         names = ", ".join(sorted(parsed.nodes[name].name for name in below & waiting))
@@ -177,7 +180,7 @@ def retract(spark: "SparkSession", path: str, run_id: str) -> str:
         entries = spark.table(books.LEDGER).where(of_file).groupBy("load_id", "file")
         landed = entries.agg({"rows": "max"}).toDF("load_id", "file", "rows")
         time = "_file_at" if feed.is_full_extract else "_changed_at"
-        newer = spark.table(feed.log).where(
+        newer = log_of(spark, feed).where(
             f"{_is_at(path, '_file')} and _position > 0 "
             f"and {time} >= timestamp'{last.before.isoformat(sep=' ')}'"
         )

@@ -319,8 +319,7 @@ def _is_all_local() -> bool:
 
     A job in a host's Spark does not: its tables are where the host has them.
     """
-    is_ours = targets.method() == "session" and not books.spark_is_a_hosts()
-    return is_ours and "://" not in paths.landing()
+    return not books.needs_spark() and "://" not in paths.landing()
 
 
 def _new_bytes() -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark import feeds, outcome, paths, report, targets
+from tidemark import feeds, outcome, paths, report
 from tidemark.dbt_plugin import project
 from tidemark.errors import TidemarkError, printable
 from tidemark.feeds import Feed
@@ -192,8 +192,7 @@ def check() -> str:
 
 def _books(*, may_start: bool) -> Books | None:
     own = books.without_spark()
-    needs_spark = targets.method() != "session" or books.spark_is_a_hosts()
-    if own or not needs_spark or not may_start:
+    if own or not books.needs_spark() or not may_start:
         return own
     from tidemark.spark import session
 

@@ -14,6 +14,9 @@ from tidemark.shared import shared
 
 TARGET_VARIABLE = "DBT_TARGET"
 CATALOG_VARIABLE = "TIDEMARK_CATALOG"
+FORMAT_VARIABLE = "TIDEMARK_FORMAT"
+# The formats that a lake can have.
+_FORMATS = ("delta", "iceberg")
 
 
 def use(name: str) -> None:
@@ -43,6 +46,26 @@ def catalog() -> str:
     if named not in ("", "glue", "rest"):
         raise ConfigError(
             f"{CATALOG_VARIABLE} is '{named}': it must be glue or rest, or not be set."
+        )
+    return named
+
+
+def lake_format() -> str:
+    """The format of the change logs and Tidemark's own tables: TIDEMARK_FORMAT, by default `delta`.
+
+    Raises ConfigError for an unknown one, and for one that the target or the catalog cannot have.
+    """
+    named = os.environ.get(FORMAT_VARIABLE, "") or "delta"
+    if named not in _FORMATS:
+        raise ConfigError(f"{FORMAT_VARIABLE} is '{named}': it must be {' or '.join(_FORMATS)}.")
+    if named != "delta" and method() != "session":
+        raise ConfigError(
+            f"{FORMAT_VARIABLE} is {named}, which needs a target with embedded Spark."
+        )
+    if named != "delta" and catalog():
+        raise ConfigError(
+            f"{FORMAT_VARIABLE} is {named} and {CATALOG_VARIABLE} is {catalog()}. Set only one of "
+            "them: such a lake has all its tables in Spark's own metastore."
         )
     return named
 

@@ -89,7 +89,7 @@
 
         select
             _load_id as load_id,
-            _file as file,
+            {{ tidemark.file_column() }} as file,
             count(*) as row_count
 
         from {{ model }}
@@ -97,7 +97,7 @@
         -- Position 0 is the truncate that landing puts before a full load.
         where _position > 0
 
-        group by _load_id, _file
+        group by _load_id, {{ tidemark.file_column() }}
 
     )
 

@@ -6,6 +6,7 @@ in dbt.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -150,6 +151,7 @@ class Macros:
                 Column=SimpleNamespace(create=_column),
             ),
             "fromjson": json.loads,
+            "env_var": lambda name, default="": os.environ.get(name, default),
             "default__process_schema_changes": lambda *_: {"schema_changed": False},
             "get_merge_update_columns": lambda *_: None,
         }

@@ -45,7 +45,11 @@ def give_back_lake(self: SparkAdapter, nodes: Sequence[Mapping[str, Any]] | None
 
 def format_problem(self: SparkAdapter, name: str) -> str:
     """New on SparkAdapter, for the macros of the formats: why the target cannot have one, or ''."""
-    format = formats.OTHERS[name]
+    if name != targets.lake_format() and formats.of_lake() is not formats.DELTA:
+        return f"All tables of the lake are in its format ({targets.FORMAT_VARIABLE})"
+    format = formats.OTHERS.get(name)
+    if format is None:
+        return ""
     if self.config.credentials.method not in ("session", "thrift"):
         return "Only embedded Spark and a Thrift server (method: thrift) build such tables"
     if not paths.warehouse().startswith(("/", "s3a://")) and not format.catalog:

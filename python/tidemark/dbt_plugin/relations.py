@@ -1,6 +1,6 @@
 """Look tables up one by one, and reliably while other tables are created and dropped.
 
-Tables in another format than Delta are in a catalog of their own, the relation's `database`.
+In a Delta lake, tables in another format are in a catalog of their own, the relation's `database`.
 """
 
 import re
@@ -110,10 +110,10 @@ def _in_its_catalog(self: SparkAdapter, relation: Any) -> Any:
     a Spark without the catalog, the tables are others'.
     """
     format = formats.of_listed(relation.information or "")
-    if format is None or not _has(self, format):
+    if format is None or not (format.is_of_lake or _has(self, format)):
         return relation
-    told = {f"is_{format.name}": True}
-    return relation.incorporate(path={"database": format.name}, **told)
+    path = {} if format.is_of_lake else {"database": format.name}
+    return relation.incorporate(path=path, **{f"is_{format.name}": True})
 
 
 def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: str) -> Any:
@@ -255,7 +255,8 @@ def _drop_unless_replaced(self: SparkAdapter, relation: Any) -> None:
     dbt-spark then runs `create or replace table`, so readers and a killed build lose nothing.
     """
     is_incremental = get_node_info().get("materialized") == "incremental"
-    if relation.database and is_incremental and _is_own(relation):
+    is_other = any(relation.__dict__.get(f"is_{name}") for name in formats.OTHERS)
+    if is_other and is_incremental and _is_own(relation):
         return
     _drop_relation(self, relation)
 

@@ -1,8 +1,10 @@
 """Table formats. Each has a file here, and one in macros/formats with what dbt must do for it.
 
-Delta is the default, and its catalog can only be `spark_catalog`. The tables of each other format
-are in a catalog of its name, usually on the same metastore. A Spark gets the jars and settings of
-another format when it starts, if the project asks for the format or the lake has tables in it.
+The lake's own format is Delta, or that of TIDEMARK_FORMAT. It is the format of the change logs, and
+its tables are in Spark's own catalog. Delta's can only be there, so a lake of another format has no
+Delta tables. In a Delta lake, the tables of each other format are in a catalog of its name, usually
+on the same metastore. A Spark gets the jars and settings of another format when it starts, if the
+project asks for the format or the lake has tables in it.
 """
 
 import re
@@ -24,17 +26,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DELTA = Delta()
-# The formats besides Delta, by the names of their catalogs.
+# The formats besides Delta, by the names of their catalogs in a Delta lake.
 OTHERS: dict[str, Format] = {format.name: format for format in (Iceberg(),)}
 
-# The other formats that the lake's tables may have: a line has a name and the catalog, if any.
+# The formats besides Delta that the lake may have: a line has a name and the catalog, if it
+# is another one than the format's own on the metastore. The lake's own format has Spark's.
 _NOTE = "formats"
+_IN_SPARKS = "spark_catalog"
 _FOLDERS = ("model", "seed", "snapshot")
 
 
+def of_lake() -> Format:
+    """The lake's own format. Raises ConfigError as `targets.lake_format`."""
+    return ({DELTA.name: DELTA} | OTHERS)[targets.lake_format()]
+
+
 def of(relation: str) -> Format:
-    """The format of a table by its name: Delta's has no catalog before the schema."""
-    return OTHERS[relation.split(".")[0]] if relation.count(".") > 1 else DELTA
+    """The format of a table by its name: the lake's own has no catalog before the schema."""
+    return OTHERS[relation.split(".")[0]] if relation.count(".") > 1 else of_lake()
 
 
 def of_listed(information: str) -> Format | None:
@@ -43,9 +52,16 @@ def of_listed(information: str) -> Format | None:
 
 
 def used() -> list[Format]:
-    """The other formats that Spark needs for this lake and this project."""
-    names = _noted().keys() | _asked_for(paths.project_dir())
+    """The formats besides Delta that Spark needs for this lake and this project."""
+    names = _noted().keys() | _asked_for(paths.project_dir()) | {targets.lake_format()}
     return [each for each in OTHERS.values() if each.name in names]
+
+
+def claim() -> None:
+    """Record the format of a new lake. Raises ConfigError as `require_catalogs`."""
+    require_catalogs()
+    if of_lake() is not DELTA:
+        note([of_lake()])
 
 
 def require_catalogs() -> None:
@@ -53,9 +69,18 @@ def require_catalogs() -> None:
 
     They would be missing there, and a snapshot would begin anew.
     """
-    for name, before in _noted().items():
+    noted = _noted()
+    is_there = (paths.lake_dir() / "metastore").exists()
+    before = next((name for name, place in noted.items() if place == _IN_SPARKS), DELTA.name)
+    if before != of_lake().name and is_there:
+        raise ConfigError(
+            f"The lake {paths.lake_dir()} has the format {before}, but {targets.FORMAT_VARIABLE} "
+            f"means {of_lake().name}. A lake keeps its format: set the variable to {before}, or "
+            "TIDEMARK_LAKE to another folder."
+        )
+    for name, before in noted.items():
         format = OTHERS.get(name)
-        if format is None or format.catalog == before:
+        if format is None or _place(format) == before:
             continue
         way = "" if before else ", or add the tables to the new catalog: tidemark register"
         raise ConfigError(
@@ -68,7 +93,7 @@ def require_catalogs() -> None:
 def require_catalogs_of(spark: "SparkSession") -> None:
     """The same for a Spark that another command has started, maybe with other variables."""
     for each in OTHERS.values():
-        has_catalog = _setting(spark, each, "") is not None
+        has_catalog = _setting(spark, each, "") == each.settings()[""]
         for name, value in each.settings().items() if has_catalog else ():
             if name in (".type", ".uri", ".warehouse") and _setting(spark, each, name) != value:
                 raise ConfigError(
@@ -78,29 +103,35 @@ def require_catalogs_of(spark: "SparkSession") -> None:
 
 
 def _setting(spark: "SparkSession", format: Format, name: str) -> str | None:
-    return spark.conf.get(f"spark.sql.catalog.{format.name}{name}", None)
+    return spark.conf.get(f"spark.sql.catalog.{format.spark_catalog}{name}", None)
+
+
+def _place(format: Format) -> str:
+    """Where a format's tables are, as the lake notes it."""
+    return _IN_SPARKS if format.is_of_lake else format.catalog
 
 
 def settings() -> dict[str, str]:
-    """The Spark settings of the other formats that are used. Raises as `require_catalogs`."""
+    """The Spark settings of the formats that are used. Raises as `require_catalogs`."""
     require_catalogs()
     return {
-        f"spark.sql.catalog.{each.name}{name}": value
-        for each in used()
+        f"spark.sql.catalog.{each.spark_catalog}{name}": value
+        for each in {of_lake(), *used()}
         for name, value in each.settings().items()
     }
 
 
 def extensions() -> list[str]:
-    """The classes that extend Spark's SQL for the other formats that are used."""
-    return [each.extension for each in used() if each.extension]
+    """The classes that extend Spark's SQL for the formats that are used, Delta's first."""
+    needed = sorted({of_lake(), *used()}, key=lambda each: each.name)
+    return [each.extension for each in needed if each.extension]
 
 
 def commits_tell(run_id: str) -> dict[str, str]:
     """The settings with which the commits of tables have the run's id."""
     return {
         name: value
-        for each in (DELTA, *used())
+        for each in {of_lake(), *used()}
         for name, value in each.commits_tell(run_id).items()
     }
 
@@ -108,7 +139,7 @@ def commits_tell(run_id: str) -> dict[str, str]:
 def note(formats: list[Format], lake: Path | None = None) -> None:
     """Record that the lake may have tables in these formats, and the catalogs of these tables."""
     noted = _noted(lake)
-    told = noted | {each.name: each.catalog for each in formats}
+    told = noted | {each.name: _place(each) for each in formats}
     if told != noted:
         with paths.opened_in_lake(_NOTE, "w", lake=lake) as file:
             file.writelines(f"{name} {catalog}".rstrip() + "\n" for name, catalog in told.items())

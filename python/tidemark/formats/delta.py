@@ -16,7 +16,7 @@ from tidemark.formats.format import LARGEST, SMALL, Content, Forgotten, Format, 
 from tidemark.ingest import books
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MAINTENANCE = {
     "spark.databricks.delta.optimize.minFileSize": str(SMALL),
@@ -36,10 +36,32 @@ _INTERVAL = "delta.checkpointInterval"
 
 
 class Delta(Format):
-    """Delta Lake. Its tables are in Spark's own catalog."""
+    """Delta Lake. Its tables can only be in Spark's own catalog."""
 
     name: ClassVar[str] = "delta"
     title: ClassVar[str] = "Delta"
+
+    def settings(self) -> dict[str, str]:
+        """See `Format`."""
+        return {"": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
+
+    @property
+    def extension(self) -> str:
+        """See `Format`."""
+        return "io.delta.sql.DeltaSparkSessionExtension"
+
+    def append(self, rows: "DataFrame", relation: str, once: tuple[str, int] | None = None) -> None:
+        """See `Format`."""
+        writer = rows.write.format(self.name).mode("append").option("mergeSchema", True)
+        if once:
+            name, number = once
+            writer = writer.option("txnAppId", name).option("txnVersion", number)
+        writer.saveAsTable(relation)
+
+    def overwrite(self, rows: "DataFrame", relation: str) -> None:
+        """See `Format`."""
+        writer = rows.write.format(self.name).mode("overwrite").option("overwriteSchema", True)
+        writer.saveAsTable(relation)
 
     def commits_tell(self, run_id: str) -> dict[str, str]:
         """See `Format`."""

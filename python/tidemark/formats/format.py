@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyarrow import fs
 
-from tidemark import s3
+from tidemark import s3, targets
 from tidemark.spark import spark_line
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Files below this size are small. So many of them in a partition are compacted, into files of up
 # to the larger size. Larger files stay as they are: otherwise each run would rewrite them.
@@ -69,11 +69,26 @@ class Forgotten:
 class Format(ABC):
     """A table format. `relation` is a table's name: `schema.table`, or with a catalog before it."""
 
-    # As in `file_format`. Of another format than Delta, it is also the name of its catalog.
+    # As in `file_format`. It is also the name of its catalog, if the lake has another format.
     name: ClassVar[str]
     title: ClassVar[str]
     # Of another format than Delta: what `show table extended` says of its tables in the metastore.
     mark: ClassVar[re.Pattern[str]]
+
+    # The column of a change log with the file's path.
+    file_column: ClassVar[str] = "_file"
+    # The properties with which a change log is created.
+    log_properties: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def is_of_lake(self) -> bool:
+        """Whether the change logs have this format. Its tables are then in Spark's own catalog."""
+        return targets.lake_format() == self.name
+
+    @property
+    def spark_catalog(self) -> str:
+        """The name of the Spark catalog that has its tables."""
+        return "spark_catalog" if self.is_of_lake else self.name
 
     @property
     def catalog(self) -> str:
@@ -93,6 +108,18 @@ class Format(ABC):
     def lock(self) -> Path:
         """The lock file of its jars."""
         return spark_line.lock_folder() / f"jars-{self.name}.lock"
+
+    @abstractmethod
+    def append(self, rows: "DataFrame", relation: str, once: tuple[str, int] | None = None) -> None:
+        """Append rows in one commit, by the names of their columns.
+
+        `once` has a transaction's name and number. Where the format counts these, it ignores rows
+        whose number is not higher than the last one.
+        """
+
+    @abstractmethod
+    def overwrite(self, rows: "DataFrame", relation: str) -> None:
+        """Replace all rows of a table in one commit."""
 
     @abstractmethod
     def commits_tell(self, run_id: str) -> dict[str, str]:

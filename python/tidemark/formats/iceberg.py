@@ -1,4 +1,4 @@
-"""Iceberg, in a catalog of its own: on the same metastore, or a REST catalog.
+"""Iceberg: in Spark's own catalog, or in another one, on the same metastore or a REST catalog.
 
 Its procedures do the work. Without Spark, only files in the warehouse of the metastore are read.
 """
@@ -6,6 +6,7 @@ Its procedures do the work. Without Spark, only files in the warehouse of the me
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -33,12 +34,11 @@ from tidemark.ingest import books
 from tidemark.spark import spark_line
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # What a snapshot's summary calls the run that made it, also in the macro `_versions_of_iceberg`.
 _RUN = "tidemark-run"
 _SETTINGS = {
-    "": "org.apache.iceberg.spark.SparkCatalog",
     # Each session keeps tables for half a minute, and would not see what another one writes.
     ".cache-enabled": "false",
     # Each commit writes the metadata of all that came before it.
@@ -56,12 +56,23 @@ _HIVE = {
 }
 
 
+# Without Hive's locks, commits to one table take turns.
+_one_writes = threading.Lock()
+
+
 class Iceberg(Format):
     """Apache Iceberg."""
 
     name: ClassVar[str] = "iceberg"
     title: ClassVar[str] = "Iceberg"
     mark: ClassVar[re.Pattern[str]] = re.compile(r"\btable_type=ICEBERG\b", re.IGNORECASE)
+    # `_file` is a name that Iceberg reserves.
+    file_column: ClassVar[str] = "_landed_file"
+    # Otherwise all changes that are no deletes go through one task, to be in one file.
+    log_properties: ClassVar[Mapping[str, str]] = {
+        "write.distribution-mode": "none",
+        "write.spark.fanout.enabled": "true",
+    }
 
     @property
     def catalog(self) -> str:
@@ -72,7 +83,9 @@ class Iceberg(Format):
 
     def settings(self) -> dict[str, str]:
         """See `Format`."""
-        return _SETTINGS | (_rest() if self.catalog else _HIVE)
+        name = "SparkSessionCatalog" if self.is_of_lake else "SparkCatalog"
+        own = {"": f"org.apache.iceberg.spark.{name}"}
+        return own | _SETTINGS | (_rest() if self.catalog else _HIVE)
 
     @property
     def extension(self) -> str:
@@ -80,6 +93,20 @@ class Iceberg(Format):
         if spark_line.name() != "3.5":
             return ""
         return "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+    def append(self, rows: "DataFrame", relation: str, once: tuple[str, int] | None = None) -> None:
+        """See `Format`. It counts no transactions."""
+        del once
+        with _one_writes:
+            # In a thread, `saveAsTable` takes the table for one of Hive.
+            rows.writeTo(relation).append()
+
+    def overwrite(self, rows: "DataFrame", relation: str) -> None:
+        """See `Format`."""
+        from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+        with _one_writes:
+            rows.writeTo(relation).overwrite(F.lit(True))
 
     def commits_tell(self, run_id: str) -> dict[str, str]:
         """See `Format`. In Spark 3.5, only a DataFrame's writer can pass it."""
@@ -179,12 +206,12 @@ class Iceberg(Format):
         for metadata in [] if self.catalog else sorted(folder.glob("*/metadata")):
             found = _newest_metadata(f"file:{metadata.parent}")
             if found:
-                name = f"{self.name}.{schema}.{metadata.parent.name}"
+                name = f"{self.spark_catalog}.{schema}.{metadata.parent.name}"
                 yield name, _register(name, found[0])
 
     def moves(self, spark: "SparkSession", relation: str) -> str:
         """See `Format`."""
-        _, schema, name = relation.split(".")
+        *_, schema, name = relation.split(".")
         if not self.catalog or not spark.catalog.databaseExists(f"`{schema}`"):
             return ""
         for row in spark.sql(f"show table extended in `{schema}` like '{name}'").collect():
@@ -228,7 +255,7 @@ def _metadata(relation: str) -> dict[str, Any] | None:
 
 def _place(relation: str) -> str:
     """The URI of a table's folder in the warehouse."""
-    place = books.place(relation.partition(".")[2])
+    place = books.place(".".join(relation.split(".")[-2:]))
     return place if "://" in place else f"file:{place}"
 
 
@@ -277,8 +304,10 @@ def _rows(spark: "SparkSession", relation: str, metadata: str) -> list[Any]:
 
 
 def _call(procedure: str, relation: str, arguments: str) -> str:
-    catalog, name = relation.split(".", 1)
-    return f"call {catalog}.system.{procedure}(table => {books.literal(name)}, {arguments})"
+    *catalog, schema, table = relation.replace("`", "").split(".")
+    of = (*catalog, "spark_catalog")[0]
+    name = books.literal(f"{schema}.{table}")
+    return f"call {of}.system.{procedure}(table => {name}, {arguments})"
 
 
 def _delete_orphans(spark: "SparkSession", relation: str) -> str:

@@ -2,7 +2,7 @@
 
 They get a few rows in each run. Spark needs seconds for every look at such a table, so delta-rs
 reads and writes them wherever this process reaches their files, and Spark elsewhere. Both write
-the same Delta tables, which Spark creates.
+the same Delta tables, which Spark creates. In a lake of another format, Spark does all of it.
 """
 
 import os
@@ -190,10 +190,10 @@ class Books:
         frame = self.spark.createDataFrame(
             [tuple(row[name] for name in names) for row in rows], columns_of(table)
         )
-        writer = frame.coalesce(1).write.format("delta").mode(mode)
-        if mode == "overwrite":
-            writer = writer.option("overwriteSchema", "true")
-        writer.saveAsTable(table)
+        from tidemark import formats
+
+        write = getattr(formats.of_lake(), mode)
+        write(frame.coalesce(1), table)
 
 
 def without_spark() -> Books | None:
@@ -260,17 +260,25 @@ def table_of(row: Row) -> str:
 
 
 def _is_reached() -> bool:
-    """Whether the warehouse of this lake is the one that Spark uses.
+    """Whether the warehouse of this lake is the one that Spark uses, and has Delta tables.
 
     A host's Spark, or a Thrift server that `tidemark thrift` has not started, has its own.
     """
     method = targets.method()
+    if targets.lake_format() != "delta":
+        return False
     if method == "session":
         return not spark_is_a_hosts()
     # Imported late: few need it.
     from tidemark.spark import server
 
     return method == "thrift" and server.is_connected()
+
+
+def needs_spark() -> bool:
+    """Whether only Spark reaches the tables of this target."""
+    is_delta = targets.lake_format() == "delta"
+    return targets.method() != "session" or not is_delta or spark_is_a_hosts()
 
 
 def spark_is_a_hosts() -> bool:

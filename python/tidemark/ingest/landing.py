@@ -14,7 +14,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import readers
+from tidemark import formats, readers
 from tidemark.errors import TidemarkError, printable
 from tidemark.feeds import Feed
 from tidemark.ingest import (
@@ -270,12 +270,14 @@ def _refused_together(
 def _take_back(spark: SparkSession, feed: Feed, load_id: int, file: LandedFile) -> None:
     """Delete a file's rows from the log, and close its dead letters."""
     path = books.literal(file.path)
-    begins = f"_op = 'T' and _position = 0 and _file = {path}"
-    of_file = f"_file = {path}"
+    column = formats.of_lake().file_column
+    begins = f"_op = 'T' and _position = 0 and {column} = {path}"
+    of_file = f"{column} = {path}"
     if feed.extract_is == "folder":
         # What is left is not the whole extract: its truncate, under the folder's name, goes too.
-        of_file += f" or _file = {books.literal(file.path.rpartition('/')[0])}"
-    others = spark.table(feed.log).where(f"_op = 'R' and _file <> {path}").select("_file_at")
+        of_file += f" or {column} = {books.literal(file.path.rpartition('/')[0])}"
+    is_other = f"_op = 'R' and {column} <> {path}"
+    others = spark.table(feed.log).where(is_other).select("_file_at")
     begun = spark.table(feed.log).where(begins).select("_file_at")
     if feed.format == "dms" and others.join(begun, "_file_at", "left_semi").take(1):
         # The reload that this file begins has other files.
@@ -429,16 +431,13 @@ def _append_dead_letters(
                 "cast(null as string) as code",
             )
         )
-    (
+    rows = (
         rows.withColumn("source_name", F.lit(load.feed.source))
         .withColumn("table_name", F.lit(load.feed.table))
         .withColumn("load_id", F.lit(load.plan.load_id).cast("bigint"))
         .withColumn("run_id", F.lit(load.run_id))
         .withColumn("at", F.current_timestamp())
         .coalesce(1)
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", books.transaction(load.feed))
-        .option("txnVersion", load.plan.load_id)
-        .saveAsTable(books.DEAD_LETTER)
     )
+    once = books.transaction(load.feed), load.plan.load_id
+    formats.of_lake().append(rows, books.DEAD_LETTER, once)

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemark import formats
 from tidemark.feeds import Feed
 from tidemark.ingest.ledger import Plan
 from tidemark.storage import LandingFolder
@@ -22,6 +23,12 @@ class Cut:
     load_id: int
     at: datetime
     last: str
+
+
+def log_of(spark: SparkSession, feed: Feed) -> DataFrame:
+    """The rows of a change log. The column with the file is `_file`, whatever the lake's format."""
+    rows, name = spark.table(feed.log), formats.of_lake().file_column
+    return rows if name == "_file" else rows.withColumnRenamed(name, "_file")
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ class Load:
     @property
     def log(self) -> DataFrame:
         """All rows of the table's change log."""
-        return self.spark.table(self.feed.log)
+        return log_of(self.spark, self.feed)
 
     @property
     def known(self) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The change logs: one Delta table a feed, with every change that arrived, as text."""
+"""The change logs: one table a feed, with every change that arrived, as text."""
 
 import json
 import re
@@ -9,6 +9,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tidemark import formats
 from tidemark.errors import TidemarkError
 from tidemark.feeds import Column, Feed
 from tidemark.ingest import books
@@ -91,10 +92,10 @@ def make_ready(spark: SparkSession, own: books.Books, feed: Feed, *, is_missing:
     spark.sql(f"alter table {feed.log} set {_declares(gone | now)}")
 
 
-def _declares(types: dict[str, str]) -> str:
+def _declares(types: dict[str, str], more: str = "") -> str:
     text = json.dumps(types, ensure_ascii=False)
     declared = _HIDDEN.sub(lambda word: f"{word[0][0]}{_BREAK}{word[0][1:]}", text)
-    return f"tblproperties ({books.KEEPS_FORMAT}, '{_DECLARED}' = '{declared}')"
+    return f"tblproperties ({books.KEEPS_FORMAT}, '{_DECLARED}' = '{declared}'{more})"
 
 
 def _noted(own: books.Books, feed: Feed) -> str:
@@ -108,8 +109,10 @@ def from_property(noted: str) -> dict[str, str]:
 
 def create(spark: SparkSession, feed: Feed) -> None:
     """Create a feed's log."""
-    declares = _declares({column.name: column.type for column in feed.columns})
-    own = [f"{name} {data_type}" for name, data_type in COLUMNS.items()]
+    of_format = formats.of_lake().log_properties.items()
+    more = "".join(f", '{name}' = '{value}'" for name, value in of_format)
+    declares = _declares({column.name: column.type for column in feed.columns}, more)
+    own = [f"{_in_log(name)} {data_type}" for name, data_type in COLUMNS.items()]
     columns = ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
     # Deletes are in files of their own: builds look them up by themselves, as tombstones.
     session.create_table(spark, feed.log, columns, f"partitioned by (_is_delete) {declares}")
@@ -120,7 +123,7 @@ def with_known_columns(own: books.Books, feed: Feed) -> Feed:
 
     Files brought them, or they were declared once; a feed that refuses new columns refuses these.
     """
-    declared = {name.lower() for name in (*COLUMNS, *feed.column_names)}
+    declared = {name.lower() for name in (*map(_in_log, COLUMNS), *feed.column_names)}
     comments = own.columns(feed.log)
     others = [name for name in comments if name.lower() not in declared]
     if not others:
@@ -153,15 +156,14 @@ def append(load: Load, events: DataFrame, new_columns: Iterable[str]) -> None:
     for name in (column.split(" ")[0] for column in new_columns):
         entries = f"filter(map_entries(_others), entry -> split_part(entry.key, ' ', 1) = '{name}')"
         columns.append(F.expr(f"{entries}[0].value").alias(name))
-    (
-        events.select(*COLUMNS, *[f"`{name}`" for name in feed.column_names], *columns)
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", books.transaction(feed))
-        .option("txnVersion", load.plan.load_id)
-        .option("mergeSchema", "true")
-        .saveAsTable(feed.log)
-    )
+    own = [F.col(name).alias(_in_log(name)) for name in COLUMNS]
+    rows = events.select(*own, *[f"`{name}`" for name in feed.column_names], *columns)
+    formats.of_lake().append(rows, feed.log, (books.transaction(feed), load.plan.load_id))
+
+
+def _in_log(name: str) -> str:
+    """The name in the log of one of `COLUMNS`."""
+    return formats.of_lake().file_column if name == "_file" else name
 
 
 def copies(load: Load, changes: DataFrame, oldest: datetime | None) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tidemark import formats, paths
+from tidemark import formats, paths, targets
 from tidemark.spark import jars, java
 
 _SECONDS = 300
@@ -122,7 +122,7 @@ def _train() -> None:
         group by id"""
     for statement in (
         "create schema if not exists training",
-        f"create or replace table training.t using delta as {latest}",
+        f"create or replace table training.t using {targets.lake_format()} as {latest}",
         f"create or replace temporary view changes as {latest}",
         "merge into training.t as t using changes as c on t.id = c.id "
         "when matched and c.id = 1 then delete when matched then update set * "

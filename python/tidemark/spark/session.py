@@ -87,6 +87,7 @@ _JAVA_FOR_LARGE = {
     "-XX:TieredStopAtLevel=1": "-XX:-DontCompileHugeMethods",
     "-XX:+UseSerialGC": "-XX:+UseParallelGC",
 }
+_EXTENSIONS = "spark.sql.extensions"
 _YOUNG = "young_tables.json"
 # Its key of the metastore.
 _OF_METASTORE = "metastore"
@@ -132,8 +133,10 @@ def settings() -> dict[str, str]:
     found = {key: value.strip() for key, value in pairs}
     for name, value in filled.items():
         found = {key: text.replace(name, value) for key, text in found.items()}
-    found["spark.sql.extensions"] = ",".join([found["spark.sql.extensions"], *formats.extensions()])
-    return found | ESSENTIAL | s3.settings() | formats.settings()
+    # The project's own come after those that the tables need.
+    extensions = [*formats.extensions(), *filter(None, found.get(_EXTENSIONS, "").split(","))]
+    found[_EXTENSIONS] = ",".join(dict.fromkeys(extensions))
+    return found | _essential() | s3.settings() | formats.settings()
 
 
 def get() -> SparkSession:
@@ -160,7 +163,17 @@ def get() -> SparkSession:
 def _running() -> SparkSession | None:
     """The session of a Spark in this process, if there is one."""
     active: SparkSession | None = SparkSession.getActiveSession()
-    return active or getattr(SparkSession, "_instantiatedSession", None)
+    found = active or getattr(SparkSession, "_instantiatedSession", None)
+    if found and formats.of_lake() is not formats.DELTA and not lock.is_held(paths.lake_dir()):
+        raise ConfigError(
+            f"{targets.FORMAT_VARIABLE} is set, which needs a Spark that Tidemark starts. In a "
+            "host's session, such as a job's or a notebook's, the change logs are Delta tables."
+        )
+    return found
+
+
+def _essential() -> dict[str, str]:
+    return ESSENTIAL | {"spark.sql.sources.default": formats.of_lake().name}
 
 
 def later(tell: Callable[[str], None] = lambda text: None) -> SparkSession:
@@ -220,7 +233,7 @@ def fresh() -> SparkSession:
         return _connected() if targets.method() == "thrift" else _open_warm(warm.url())
     spark = base.newSession()
     # A host's Spark may have other settings.
-    for name, value in (ESSENTIAL | _suited()).items():
+    for name, value in (_essential() | _suited()).items():
         spark.conf.set(name, value)
     return spark
 
@@ -410,6 +423,7 @@ def _require_what_spark_needs() -> None:
     jars.prepare()
     lock.hold(paths.lake_dir())
     spark_line.claim(paths.lake_dir())
+    formats.claim()
 
 
 def _start() -> SparkSession:
@@ -462,13 +476,21 @@ def require_reachable(spark: SparkSession, what: str, place: str) -> None:
 def create_table(
     spark: SparkSession, name: str, columns: str, clauses: str, *, adopts: bool = False
 ) -> None:
-    """Create an empty Delta table, even if a killed process left a folder without data there.
+    """Create an empty table in the lake's format, even if a killed process left a folder there.
 
     This handles folders that `remove_unborn_tables` does not move. Refuses a folder with data, or
     if it `adopts`, registers the table that is there: the metastore has lost it.
     """
+    format = formats.of_lake()
+    # Iceberg would begin the table anew in its folder. Delta tells by itself.
+    registers = "" if format is formats.DELTA else format.registers(name)
+    if registers and not adopts:
+        raise SetupError(
+            f"The metastore has lost the table {name}, whose files are still there. Register it: "
+            f'tidemark sql "{registers}"'
+        )
     try:
-        spark.sql(f"create table {name} ({columns}) using delta {clauses}")
+        spark.sql(registers or f"create table {name} ({columns}) using {format.name} {clauses}")
     except PySparkException as error:
         place = re.search(r"associated location \('(.+?)'\) is not empty", str(error))
         if not place:
