@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark import feeds, outcome, paths, report, targets
+from tidemark import feed_values, outcome, paths, report, targets
 from tidemark.dbt_plugin import project
 from tidemark.errors import TidemarkError, printable
 from tidemark.feeds import Feed
@@ -218,7 +218,7 @@ def _of_bounds(table: Table, bounds: Mapping[str, timedelta]) -> Iterator[Proble
     at = table.newest_change if "_changed_at" in bounds else table.landed_at
     new = "tidemark run" if table.new_files else ""
     yield from _stale(feed.name, bounds, at, new)
-    if feed.max_lag and table.lag is not None and table.lag > feeds.span(feed.max_lag):
+    if feed.max_lag and table.lag is not None and table.lag > feed_values.span(feed.max_lag):
         text = f"{feed.name}: its newest change landed {span_of(table.lag)} after it was made, "
         yield Problem("lag", feed.name, f"{text}max_lag is {feed.max_lag}.", new, is_error=True)
     bound, found = feed.max_dead_letters, table.dead_letters + table.set_aside

@@ -9,7 +9,8 @@ import yaml
 
 from tests.project import REPO
 from tidemark.errors import ConfigError
-from tidemark.feeds import FORMATS, SETTINGS, Feed, feed_from_source, feeds_of
+from tidemark.feed_settings import FORMATS, SETTINGS
+from tidemark.feeds import Feed, feed_from_source, feeds_of
 
 
 def source(columns: dict[str, str] | None = None, **feed: Any) -> dict[str, Any]:
@@ -347,7 +348,7 @@ def test_the_docs_have_values_that_the_settings_take() -> None:
     for _, name, values, _, _ in _rows_of_the_docs():
         told = [value.strip("'") for value in re.findall("`([^`]*)`", values)]
         for value in told:
-            SETTINGS[name].read(value)
+            SETTINGS[name].values.read(name, value)
         wanted = SETTINGS[name].values.wanted.split(", ")
         is_choice = len(wanted) > 1 and not any(" " in each for each in wanted)
         assert not is_choice or told == wanted, name

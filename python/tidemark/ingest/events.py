@@ -8,7 +8,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import feeds
+from tidemark import feed_values
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed
 from tidemark.ingest import erased, log, macros, problems, reading
@@ -194,4 +194,4 @@ def _too_late(load: Load) -> problems.TooLate:
 
 def latest(ahead: str) -> datetime:
     """The latest time that a change may have now."""
-    return datetime.now(UTC) + feeds.span(ahead)
+    return datetime.now(UTC) + feed_values.span(ahead)

@@ -223,7 +223,7 @@ def _whole_records(text: str) -> str:
 
 
 # The reader needs a feed, but uses only its encoding, and the text is already decoded.
-_ANY_FEED = Feed("", "", "", "", "debezium", "", (), ())
+_ANY_FEED = Feed("", "", "", "", format="debezium")
 
 
 def _documents(sample: Sample) -> Iterator[Any]:
