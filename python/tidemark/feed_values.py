@@ -29,10 +29,10 @@ class _WrongError(ValueError):
 
 @dataclass(frozen=True)
 class Values:
-    """The values of a setting: in words, for messages, and as code.
+    """The values of a setting: in words, for messages and docs/feeds.md, and as code.
 
-    `convert` gives the value as Feed has it, or raises ValueError. With `are_columns` the values
-    are names of the table's columns.
+    Examples in the words stand in single quotes. `convert` gives the value as Feed has it, or
+    raises ValueError. With `are_columns` the values are names of the table's columns.
     """
 
     wanted: str
@@ -69,7 +69,11 @@ def one_of(*allowed: str) -> Values:
             )
         return value
 
-    return Values(", ".join(allowed), convert)
+    return Values(_quoted(allowed), convert)
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    return ", ".join(f"'{text}'" for text in texts)
 
 
 def guess(value: Any, allowed: Iterable[str]) -> str:
@@ -272,7 +276,7 @@ UNAVAILABLE = Values(
     "text without a backslash",
     _if(lambda value: value is None or "\\" not in _text(value)),
 )
-ENCODING = Values("text", _encoding)
+ENCODING = Values("such as 'utf-8' or 'latin-1'", _encoding)
 
 FLAG = Values("true or false, without quotes", _if(lambda value: isinstance(value, bool)))
 COUNT = Values("a whole number from 0 on", _if(lambda value: type(value) is int and value >= 0))
@@ -286,19 +290,21 @@ FLAG_OR_COLUMNS = Values("true, or a column or a list of columns", _flag_or_name
 CONDITION = Values("an SQL condition", _text)
 CHECKS = Values("a mapping such as {price_is_positive: price > 0}", _mapping(_condition))
 OPERATIONS = Values(
-    "a mapping such as {N: I, X: skip}; write numbers and no, yes, on, off in quotes",
+    "a mapping such as {N: I, R: D, X: skip}; write numbers and no, yes, on, off in quotes",
     _mapping(_operation),
 )
 
 TIME = Values(_A_TIME, _time)
-TIMES = Values("a time or a list of times", _times)
-TIME_ZONE = Values("text", _zone)
-UNITS = Values(f"{', '.join(_UNITS)}, or a mapping of columns to these", _units)
+TIMES = Values("a time (UTC) or a list of times", _times)
+TIME_ZONE = Values("such as 'Europe/Berlin'", _zone)
+UNITS = Values(f"{_quoted(_UNITS)}, or a mapping of columns to these", _units)
 LAG = Values("such as '15 minutes' or '2 hours'", _length)
 LATENESS = Values("such as '7 days' or '36 hours'", _length)
 AHEAD = Values("such as '1 day' or '2 hours', or null", _ahead)
-KEPT = Values("such as '400 days', and at least 7 days", _kept)
+KEPT = Values("such as '400 days' or '8 weeks', and at least 7 days", _kept)
 
 FOLDER = Values("a folder below the landing folder", _folder)
-FILE = Values("the name of a file", _if(lambda value: "/" not in _text(value)))
+TABLE = Values("such as 'schema.table'", _text)
+PREFIX = Values("such as 'BI_'", _text)
+FILE = Values("the name of a file, such as '_SUCCESS'", _if(lambda value: "/" not in _text(value)))
 TIME_IN_NAME = Values("such as '%Y-%m-%d'", _time_in_name)

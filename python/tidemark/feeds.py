@@ -1,7 +1,6 @@
 """A feed: the declaration of one table's files in the YAML of a dbt source.
 
-The YAML is the only declaration. feed_settings.py has the table of its settings, and docs/feeds.md
-describes them.
+The YAML is the only declaration. feed_settings.py has the table of its settings.
 """
 
 import re
@@ -396,8 +395,8 @@ def _check_format(feed: Feed, given: Mapping[str, Any], problems: list[str]) -> 
     for kind in (feed.format, *(["full extract"] if feed.is_full_extract else [])):
         for name, value in given.items():
             setting = SETTINGS[name]
-            if kind in setting.not_for and value != setting.default:
-                why = setting.not_for[kind]
+            if kind in setting.formats.not_for and value != setting.default:
+                why = setting.formats.not_for[kind]
                 problems.append(f"{name} is not for format {feed.format}: {why}.")
 
 
