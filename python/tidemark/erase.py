@@ -19,12 +19,11 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from tabulate import tabulate
 
-from tidemark import formats, paths, report, retention, runs, storage
+from tidemark import formats, paths, places, report, retention, runs, storage
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Column, Feed, Reference
 from tidemark.formats import delta
-from tidemark.formats.format import files_in
 from tidemark.ingest import books, erased, ledger, planning, tombstones
 from tidemark.ingest.files import LandedFile
 from tidemark.spark import lease, session, warm
@@ -532,7 +531,7 @@ class _Erasure:
         ((location,),) = of_table.where("col_name = 'Location'").select("data_type").collect()
         self.spark.sql(f"drop table {name}")
         try:
-            files, root = files_in(location)
+            files, root = places.files_in(location)
             if files.get_file_info(root).type == fs.FileType.Directory:
                 files.delete_dir(root)
         except OSError as error:

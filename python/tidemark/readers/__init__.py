@@ -62,10 +62,16 @@ def has_parts(name: str, feed: Feed) -> bool:
     return is_parquet and feed.format in ("dms", "extract")
 
 
-def type_of_file(name: str) -> str | None:
-    """The file type from the name: `csv`, `json`, `jsonl`, `ndjson`, `parquet`, `avro`, or None."""
+def type_of_file(name: str, start: bytes = b"") -> str | None:
+    """The file type: `csv`, `json`, `jsonl`, `ndjson`, `parquet`, `avro`, or None.
+
+    Names that Kafka sinks write do not tell it; the first 4 bytes do, `start`.
+    """
     found = _TYPE.search(name)
-    return found[1].lower() if found else None
+    if found:
+        return found[1].lower()
+    otherwise = "json" if start.lstrip()[:1] in (b"{", b"[") else None
+    return {parquet_files.MAGIC: "parquet", avro_files.MAGIC: "avro"}.get(start, otherwise)
 
 
 def reader(feed: Feed, kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -287,16 +293,9 @@ def _unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
 def _read(
     name: str, file: IO[bytes], feed: Feed, kind: str, part: tuple[int, int]
 ) -> Iterator[Records]:
-    read = _READ[type_of_file(name) or _sniffed(file)]
+    start = file.read(4)
+    file.seek(0)
+    read = _READ[type_of_file(name, start) or "json"]
     if read is parquet_files.read:
         return parquet_files.read(file, name, feed, kind, part)
     return read(file, name, feed, kind)
-
-
-def _sniffed(file: IO[bytes]) -> str:
-    """The type of a file without a known extension, as Kafka sinks write, from its first bytes."""
-    start = file.read(4)
-    file.seek(0)
-    if start == parquet_files.MAGIC:
-        return "parquet"
-    return "avro" if start == avro_files.MAGIC else "json"

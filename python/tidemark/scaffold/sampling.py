@@ -97,7 +97,9 @@ def read(path: Path, opened: Open = on_disk) -> Sample:
         with _unpacked(path, opened) as file:
             start = file.read(4)
             file.seek(0)
-            kind = type_of_file(path.name) or _sniffed(start)
+            kind = type_of_file(path.name, start)
+            if not kind:
+                raise UnreadableSampleError("its type is unknown, by its name and its first bytes")
             if not start:
                 raise UnreadableSampleError("the file is empty (0 bytes)")
             if kind == "parquet":
@@ -128,16 +130,6 @@ def _unpacked(path: Path, opened: Open) -> Iterator[Any]:
         with gzip.open(file) as plain:
             is_parquet = type_of_file(path.name) == "parquet"
             yield io.BytesIO(plain.read(_GZIP_PARQUET_BYTES)) if is_parquet else plain
-
-
-def _sniffed(start: bytes) -> str:
-    if start == parquet_files.MAGIC:
-        return "parquet"
-    if start == avro_files.MAGIC:
-        return "avro"
-    if start.lstrip()[:1] in (b"{", b"["):
-        return "json"
-    raise UnreadableSampleError("its type is unknown, by its name and its first bytes")
 
 
 # --- typed files ----------------------------------------------------------------------------------
