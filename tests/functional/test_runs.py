@@ -323,7 +323,7 @@ def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
     found = [(row.position, row.reason, row.code) for row in letters.sort("position").collect()]
     assert found == [
         (None, "1 of its 2 records are bad, and the feed is strict", "BAD_RECORDS"),
-        (2, "not a int", None),
+        (2, "not a int", "NOT_OF_TYPE"),
     ]
     project.land("gate/t/20240101-120000000.csv", "I,4,40,1\n")
     with project.here():

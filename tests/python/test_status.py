@@ -15,7 +15,7 @@ from tidemark.dbt_plugin.project import Project, Result
 from tidemark.formats import delta
 from tidemark.ingest import books
 from tidemark.ingest.landed import Landed, Outcome
-from tidemark.ingest.reasons import Why
+from tidemark.reasons import Why
 
 HOUR = timedelta(hours=1)
 TODAY = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)

@@ -22,7 +22,7 @@ from tidemark.ingest import books
 from tidemark.ingest.books import Books
 from tidemark.ingest.file_names import is_load
 from tidemark.ingest.files import LandedFile
-from tidemark.ingest.reasons import Reason
+from tidemark.reasons import Reason
 from tidemark.storage import EPOCH, micros
 
 if TYPE_CHECKING:
