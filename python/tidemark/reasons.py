@@ -167,8 +167,8 @@ class Why(Enum):
     # Remarks.
     DELETES_KEYS = "{extract} lacks {gone} of the {keys} keys of {before}, so it deletes them"
     WISH_WITHOUT_FILE = (
-        "no longer in the landing folder: {files}. Put it back, or close its dead letters: "
-        "tidemark retract FILE"
+        "no longer in the landing folder: {files}. Put it back, or give it up: tidemark retract "
+        "FILE. That closes its dead letters, and deletes its rows if it has landed"
     )
     OF_ERASED = (
         "{count} records of erased subjects did not land, but they are still in their files: "
