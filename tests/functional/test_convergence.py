@@ -848,7 +848,7 @@ def _cut(project: Project, table: Table) -> int:
 
 def _is_in_the_dead_letter(project: Project, table: Table, count: int) -> None:
     source, name = table.name.split(".")
-    letters = project.spark.table("tidemark.dead_letter").where("reason like '%(keep_changes)'")
+    letters = project.spark.table("tidemark.dead_letter").where("code like '%BEFORE_%'")
     found = letters.where(f"source_name = '{source}' and table_name = '{name}'").count()
     assert found == count, f"dead letters of {table.name} ({REPLAY})"
 

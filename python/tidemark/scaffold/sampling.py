@@ -22,10 +22,12 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv
 
+from tidemark.errors import printable
 from tidemark.feeds import Feed
 from tidemark.readers import avro_files, documents, json_files, parquet_files, type_of_file
 from tidemark.readers.documents import Broken, Number
 from tidemark.readers.records import UnreadableFileError
+from tidemark.reasons import Why
 
 TEXT_BYTES = 1 << 20
 ROWS = 2_000
@@ -101,14 +103,14 @@ def read(path: Path, opened: Open = on_disk) -> Sample:
             if not kind:
                 raise UnreadableSampleError("its type is unknown, by its name and its first bytes")
             if not start:
-                raise UnreadableSampleError("the file is empty (0 bytes)")
+                raise UnreadableSampleError(str(Why.NO_BYTES()))
             if kind == "parquet":
                 return _parquet(path, file)
             if kind == "avro":
                 return _avro(path, file)
             sample = _text(path, kind, file)
     except UnreadableFileError as error:
-        more = f": {error.value}" if error.value else ""
+        more = f": {printable(error.reason.value)}" if error.reason.value else ""
         raise UnreadableSampleError(f"{error}{more}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableSampleError(f"not readable: {error}") from error
