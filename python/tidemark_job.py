@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidemark import cli, outcome, runs, targets, transfer
+from tidemark import cli, outcome, places, runs, targets
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.spark import session
 from tidemark.variables import during
@@ -109,10 +109,7 @@ def _as_uri(place: str) -> str:
 
 def _unpack(place: str, to: Path) -> None:
     """Unpack the project's zip, local or on S3."""
-    file = Path(place)
-    if transfer.is_on_s3(place):
-        file = to.with_suffix(".zip")
-        transfer.download(place, file)
+    file = places.fetched(place, to.with_suffix(".zip"))
     try:
         with zipfile.ZipFile(file) as archive:
             archive.extractall(to)

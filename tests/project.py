@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from tidemark import formats
 from tidemark.feeds import Feed, feeds_of
 from tidemark.variables import during
 
@@ -163,7 +164,16 @@ class Project:
         query = f"select {', '.join(columns)} from {relation} order by {order}"
         return [tuple(row) for row in self.spark.sql(query).collect()]
 
+    def log(self, name: str) -> DataFrame:
+        """A change log. The column with the file is `_file`, whatever the lake's format."""
+        column = formats.of_lake().file_column
+        return self.spark.table(f"log_{name}").withColumnRenamed(column, "_file")
+
+    def newest_version(self, relation: str) -> int:
+        """The version of a table that a query sees now."""
+        return int(self.spark.sql(formats.of(relation).versions(relation)).collect()[0].version)
+
     def commits(self, relation: str) -> int:
-        """How often a Delta table has been written."""
-        schema, table = relation.split(".")
-        return self.spark.sql(f"describe history `{schema}`.`{table}`").count()
+        """How often a table has been written."""
+        versions = formats.of(relation).versions(relation)
+        return self.spark.sql(versions).where("operation is not null").count()

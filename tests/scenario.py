@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.project import Project
+from tidemark.reasons import Why
 
 FOLDER = Path(__file__).parent / "scenarios"
 
@@ -263,16 +264,27 @@ def _line(columns: list[str], row: Row) -> str:
 
 
 def dead_letter_differences(one: Scenario, found: list[Row]) -> list[str]:
-    """As `differences`; `...` in an expected reason stands for any text."""
+    """As `differences`; `...` in an expected reason stands for any text.
+
+    Each row found also has its `code`, which must be the reason's.
+    """
     columns, wanted = one.expected("dead_letter")
     columns = columns or ["file", "row", "column", "value", "reason"]
     rows = [dict(row) for row in found]
     for row in rows:
+        code, reason = row.pop("code"), row["reason"]
+        assert is_of_code(code, reason or ""), f"{code} is not the code of: {reason}"
         for expected in wanted:
             same_place = all(row[name] == expected[name] for name in columns if name != "reason")
             if same_place and _reads_like(row["reason"] or "", expected["reason"] or ""):
                 row["reason"] = expected["reason"]
     return differences("dead_letter", (columns, wanted), rows)
+
+
+def is_of_code(code: str | None, sentence: str) -> bool:
+    """Whether a reason's code has this sentence, with any arguments."""
+    form = re.sub(r"\\\{.*?\\\}", ".*", re.escape(Why[code].value)) if code else ""
+    return re.fullmatch(form, sentence) is not None
 
 
 def _reads_like(text: str, pattern: str) -> bool:

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from tidemark import feeds, paths, targets
+from tidemark import feed_settings, paths, targets
 from tidemark.errors import ConfigError, TidemarkError, printable, why_storage_failed
 
 if TYPE_CHECKING:
@@ -229,7 +229,8 @@ def _confirm(file: str) -> None:
 def _retract(file: str) -> None:
     """Undo a file that has landed, and rebuild its tables without it.
 
-    FILE is its path below the landing folder, or a folder of files.
+    FILE is its path below the landing folder, or a folder of files. Of a file that was only set
+    aside, this closes the dead letters.
     """
     from tidemark import retention, runs
 
@@ -473,14 +474,16 @@ def _verify(dms_task: str) -> None:
 @click.option("--key", help="The key columns, separated by commas.")
 @click.option(
     "--format",
-    type=click.Choice(feeds.FORMATS),
+    type=click.Choice(feed_settings.FORMATS),
     help="Default: inferred from the files; without files, extract.",
 )
 @click.option("--path", help="The folder below the landing folder (default: SOURCE/TABLE).")
 @click.option(
     "--columns", help="Such as 'id bigint, name string'; default: inferred from the files."
 )
-@click.option("--header", type=click.Choice(feeds.HEADERS), help="Which files have a header.")
+@click.option(
+    "--header", type=click.Choice(feed_settings.HEADERS), help="Which files have a header."
+)
 @click.option("--delimiter", help="Default: inferred from the files.")
 def _add(names: tuple[str, ...], **settings: str | None) -> None:
     """Write the three models of declared tables, or declare a new table with its models.

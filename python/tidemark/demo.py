@@ -2,15 +2,15 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 from pyarrow import fs
 
-from tidemark import paths, query, runs, s3, storage
-from tidemark.errors import ConfigError, SetupError
+from tidemark import paths, places, query, runs, storage
+from tidemark.errors import ConfigError
 
 USUAL = ("insurance", "inventory")
 REJECTED = (
@@ -100,43 +100,20 @@ def _day(number: int, those: Iterable[Tour]) -> None:
 
 def arrive(samples: Path, landing: str | Path) -> int:
     """Copy samples that are not in the landing folder yet; gives their number."""
-    copy = _to_s3(str(landing)) if str(landing).startswith("s3a://") else _to_disk(Path(landing))
-    files = sorted(file for file in samples.rglob("*") if file.is_file())
-    return sum(copy(file, file.relative_to(samples).as_posix()) for file in files)
-
-
-def _to_disk(landing: Path) -> Callable[[Path, str], bool]:
-    def copy(sample: Path, path: str) -> bool:
-        target = landing / path
-        if target.exists():
-            return False
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(sample, target)
-        return True
-
-    return copy
-
-
-def _to_s3(landing: str) -> Callable[[Path, str], bool]:
-    # Spark chooses the names of the files that it writes.
-    bucket = s3.client()
-    root = landing.removeprefix("s3a://")
-
-    def copy(sample: Path, path: str) -> bool:
-        target = f"{root}/{path}"
-        try:
-            if bucket.get_file_info(target).type != fs.FileType.NotFound:
-                return False
-            with bucket.open_output_stream(target) as stream:
+    arrived = 0
+    with places.reaching(f"The landing folder {landing} cannot be written to"):
+        # Not by Spark, which chooses the names of the files that it writes.
+        files, root = places.files_in(str(landing))
+        for sample in sorted(each for each in samples.rglob("*") if each.is_file()):
+            target = f"{root}/{sample.relative_to(samples).as_posix()}"
+            if files.get_file_info(target).type != fs.FileType.NotFound:
+                continue
+            if isinstance(files, fs.LocalFileSystem):
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
+            with files.open_output_stream(target) as stream:
                 stream.write(sample.read_bytes())
-        except OSError as error:
-            why = s3.why(str(error)) or error
-            raise SetupError(
-                f"The landing folder {landing} cannot be written to: {why}."
-            ) from error
-        return True
-
-    return copy
+            arrived += 1
+    return arrived
 
 
 def _show(queries: Mapping[str, str]) -> None:

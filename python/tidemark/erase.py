@@ -19,16 +19,15 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from tabulate import tabulate
 
-from tidemark import formats, paths, report, retention, runs, storage
+from tidemark import formats, paths, places, report, retention, runs, storage
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Column, Feed, Reference
 from tidemark.formats import delta
-from tidemark.formats.format import files_in
 from tidemark.ingest import books, erased, ledger, planning, tombstones
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.load import log_of
-from tidemark.spark import lease, session, warm
+from tidemark.spark import lease, session, spark_line, warm
 from tidemark.spark.machine import side_by_side
 
 # What tells the rows of a change log apart, and the dead letters.
@@ -476,6 +475,9 @@ class _Erasure:
     def _view(self, rows: DataFrame) -> Iterator[str]:
         """The name of a view with these rows, for a MERGE."""
         name = f"erased_in_{re.sub('[^0-9A-Za-z]', '_', self.name)}"
+        if formats.of_lake() is not formats.DELTA and spark_line.name() != "3.5":
+            # Spark 4.1 plans no MERGE from a view that reads a table of Iceberg.
+            rows = rows.localCheckpoint()
         rows.createOrReplaceTempView(name)
         try:
             yield name
@@ -534,7 +536,7 @@ class _Erasure:
         ((location,),) = of_table.where("col_name = 'Location'").select("data_type").collect()
         self.spark.sql(f"drop table {name}")
         try:
-            files, root = files_in(location)
+            files, root = places.files_in(location)
             if files.get_file_info(root).type == fs.FileType.Directory:
                 files.delete_dir(root)
         except OSError as error:

@@ -1,315 +1,30 @@
 """A feed: the declaration of one table's files in the YAML of a dbt source.
 
-The YAML is the only declaration; docs/feeds.md describes every setting. The class Feed is the
-table of settings: each has its values, its default, and the formats that it is for.
+The YAML is the only declaration. feed_settings.py has the table of its settings.
 """
 
-import codecs
-import difflib
 import re
-import zoneinfo
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime, timedelta
-from functools import cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
 from tidemark.errors import ConfigError, DeclarationError
+from tidemark.feed_settings import FORMATS, PLACES, SETTINGS, Settings
+from tidemark.feed_values import guess
 
-FORMATS = ("dms", "debezium", "extract")
-HEADERS = ("none", "load", "all")
-UNITS = ("milliseconds", "microseconds", "nanoseconds")
-OPERATIONS = ("I", "U", "D", "T", "skip")
-# What the sequence of a Debezium feed can be besides columns.
-PLACES = (("source",), ("offset",))
-UNAVAILABLE = "__debezium_unavailable_value"
 # What `tidemark erase` does with the rows of a subject.
 ERASURES = ("delete", "mask")
 
 # Columns that a history table adds.
 RESERVED = ("version_key", "valid_from", "valid_to", "is_current", "version_number")
 
-_TIME_PARTS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
-_LATENESS = re.compile(r"(\d{1,9}) (second|minute|hour|day|week)s?")
-_LONGEST = timedelta(days=365 * 1000)
 _SUBJECT = re.compile(r"(\w+(\.\w+\.\w+)?)?")
 _TYPE = re.compile(
     r"string|boolean|tinyint|smallint|int|integer|bigint|float|double|date|timestamp"
     r"|timestamp_ntz|binary|decimal\((\d+), ?(\d+)\)"
 )
-
-
-# --- the values of a setting ----------------------------------------------------------------------
-
-
-class _WrongError(ValueError):
-    """A value that a setting does not take; the text continues after the setting's name."""
-
-
-@dataclass(frozen=True)
-class Values:
-    """The values of a setting: in words, for messages, and as code.
-
-    `read` gives the value as Feed has it, or raises ValueError. With `are_columns` the values are
-    names of the table's columns.
-    """
-
-    wanted: str
-    read: Callable[[Any], Any]
-    are_columns: bool = False
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _WrongError("must be text: write it in quotes")
-    if not value.strip():
-        raise _WrongError("is empty: give it a value, or leave it out")
-    return value
-
-
-def _one_of(*allowed: str) -> Values:
-    def read(value: Any) -> str:
-        if not isinstance(value, str) or value not in allowed:
-            raise _WrongError(
-                f"is unknown: use one of {', '.join(allowed)}.{_guess(value, allowed)}"
-            )
-        return value
-
-    return Values(", ".join(allowed), read)
-
-
-def _guess(value: Any, allowed: Iterable[str]) -> str:
-    guess = difflib.get_close_matches(str(value), list(allowed), n=1)
-    return f" Did you mean '{guess[0]}'?" if guess else ""
-
-
-def _if(holds: Callable[[Any], bool]) -> Callable[[Any], Any]:
-    """Reads a value for which a test holds."""
-
-    def read(value: Any) -> Any:
-        if not holds(value):
-            raise ValueError
-        return value
-
-    return read
-
-
-def _name(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError
-    return value
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        value = [value]
-    found = tuple(_name(each) for each in value)
-    if len(set(found)) < len(found):
-        raise _WrongError("names a column twice")
-    return found
-
-
-def _flag_or_names(value: Any) -> bool | tuple[str, ...]:
-    return value if isinstance(value, bool) else _names(value)
-
-
-def _null_texts(value: Any) -> tuple[str, ...]:
-    found = tuple(value) if isinstance(value, list | tuple) else (value,)
-    if not all(isinstance(each, str) for each in found):
-        raise _WrongError("must be a text or a list of texts: write each in quotes, NULL too")
-    return found
-
-
-def _share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError
-    return float(value)
-
-
-def _folder(value: Any) -> str:
-    folder = _text(value)
-    if folder.startswith("/") or ".." in folder.split("/"):
-        raise _WrongError("must stay below the landing folder")
-    return folder
-
-
-def _time(value: Any) -> str:
-    """A time as text in UTC; YAML makes dates of texts."""
-    text = str(value)
-    if isinstance(value, bool | int | float) or not _TIME.fullmatch(text):
-        raise ValueError
-    at = datetime.fromisoformat(text)
-    return (at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at).isoformat(" ")
-
-
-def _times(value: Any) -> tuple[str, ...]:
-    told = value if isinstance(value, list | tuple) else (value,)
-    found = []
-    for each in told:
-        try:
-            found.append(_time(each))
-        except (ValueError, OverflowError):
-            raise _WrongError(f"must be a time {_A_TIME}", each) from None
-    return tuple(found)
-
-
-def span(value: Any) -> timedelta:
-    """A length of time such as `7 days` or `36 hours`. Raises ValueError for anything else."""
-    found = _LATENESS.fullmatch(value) if isinstance(value, str) else None
-    length = timedelta(**{f"{found[2]}s": int(found[1])}) if found else _LONGEST
-    if not found or length > _LONGEST:
-        raise ValueError
-    return length
-
-
-def _lateness(value: Any) -> str:
-    span(value)
-    return str(value)
-
-
-def _kept(value: Any) -> str:
-    if span(value) < timedelta(days=7):
-        raise ValueError
-    return str(value)
-
-
-def _ahead(value: Any) -> str | None:
-    return None if value is None else _lateness(value)
-
-
-def _time_in_name(value: Any) -> str:
-    if not isinstance(value, str) or not time_pattern(value):
-        raise _WrongError(
-            "must have %Y, %m and %d, and may have %H, %M and %S, each once, such as '%Y-%m-%d'"
-        )
-    return value
-
-
-def _encoding(value: Any) -> str:
-    name = _text(value)
-    # Python also has codecs that are not for text, which encode refuses.
-    try:
-        "".encode(name)
-        return codecs.lookup(name).name
-    except (LookupError, ValueError):
-        raise _WrongError("is none that Python knows") from None
-
-
-def _zone(value: Any) -> str:
-    name = _text(value)
-    try:
-        return zoneinfo.ZoneInfo(name).key
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise _WrongError("is unknown: such as Europe/Berlin") from None
-
-
-def _delimiter(value: Any) -> str:
-    if not isinstance(value, str):
-        return _text(value)
-    if not value:
-        raise _WrongError("is empty: write a line end as '\\n', since dbt cuts one off")
-    return unescaped(value)
-
-
-def _mapping(of: Callable[[str, Any], str]) -> Callable[[Any], tuple[tuple[str, str], ...]]:
-    """Reads a mapping of texts; `of` reads the value of a name. A frozen dataclass holds pairs."""
-
-    def read(value: Any) -> tuple[tuple[str, str], ...]:
-        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-            raise ValueError
-        return tuple((name, of(name, each)) for name, each in value.items())
-
-    return read
-
-
-def _operation(name: str, value: Any) -> str:
-    if value not in OPERATIONS:
-        problem = f"the operation '{value}' of '{name}' is unknown: use one of "
-        raise _WrongError(f"{problem}{', '.join(OPERATIONS)}.{_guess(value, OPERATIONS)}")
-    return str(value)
-
-
-def _condition(name: str, value: Any) -> str:
-    if not name.strip() or not isinstance(value, str) or not value.strip():
-        raise ValueError
-    return value
-
-
-_unit = _one_of(*UNITS)
-
-
-def _units(value: Any) -> str | tuple[tuple[str, str], ...]:
-    if isinstance(value, Mapping):
-        found: tuple[tuple[str, str], ...] = _mapping(lambda _, unit: _unit.read(unit))(value)
-        return found
-    return str(_unit.read(value))
-
-
-_A_TIME = "(UTC), such as 2024-03-01 12:00:00"
-
-TEXT = Values("text", _text)
-CONDITION = Values("an SQL condition", _text)
-COUNT = Values("a whole number from 0 on", _if(lambda value: type(value) is int and value >= 0))
-FLAG = Values("true or false, without quotes", _if(lambda value: isinstance(value, bool)))
-SHARE = Values("a number from 0 to 1", _share)
-FOLDER = Values("a folder below the landing folder", _folder)
-TIME = Values(f"a time {_A_TIME}", _time)
-NAME = Values("the name of one column", _name)
-COLUMN = Values("the name of one column", _name, are_columns=True)
-COLUMNS = Values("a column or a list of columns", _names, are_columns=True)
-DELIMITER = Values("text", _delimiter)
-
-# Formats, and full extracts, that have no use for a setting, and why.
-EVERY: Mapping[str, str] = {}
-_ORDERED = "their time orders them"
-_NOT_FULL = {"full extract": _ORDERED}
-_WHOLE_TABLE = {"full extract": "each is the whole table"}
-_WHOLE_ROWS = {"full extract": "their rows are whole"}
-_CSV = {"debezium": "only CSV files have it"}
-_DMS = dict.fromkeys(("debezium", "extract"), "only AWS DMS has it")
-_DEBEZIUM = dict.fromkeys(("dms", "extract"), "only Debezium has it")
-_EXTRACT = dict.fromkeys(("dms", "debezium"), "only extracts have it")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting of a feed: its name, values, default, and the formats that it is for.
-
-    `defaults` are those of single formats; `not_for` has the formats, or full extracts, that have
-    no use for the setting, and why. With `can_be_off`, null switches the default of a format off.
-    """
-
-    name: str
-    values: Values
-    default: Any
-    not_for: Mapping[str, str]
-    defaults: Mapping[str, Any]
-    can_be_off: bool
-
-    def read(self, value: Any) -> Any:
-        """The value as Feed has it. Raises ConfigError with a sentence."""
-        try:
-            return self.values.read(value)
-        except (ValueError, TypeError, OverflowError) as error:
-            why, told = f"must be {self.values.wanted}", value
-            if isinstance(error, _WrongError):
-                why, told = error.args if len(error.args) > 1 else (error.args[0], value)
-            end = "" if why[-1] in ".?" else "."
-            raise ConfigError(f"{self.name} '{told}' {why}{end}") from None
-
-
-def _setting(
-    values: Values,
-    default: Any = None,
-    not_for: Mapping[str, str] = EVERY,
-    *,
-    can_be_off: bool = False,
-    **defaults: Any,
-) -> Any:
-    metadata = {"values": values, "not_for": not_for, "defaults": defaults}
-    return field(default=default, metadata={**metadata, "can_be_off": can_be_off})
 
 
 @dataclass(frozen=True)
@@ -344,133 +59,14 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Feed:
+class Feed(Settings):
     """One table's change feed, as declared."""
 
     source: str
     table: str
     schema: str
     declared_in: str
-    format: str = _setting(_one_of(*FORMATS))
-    path: str = _setting(FOLDER)
-    key: tuple[str, ...] = _setting(COLUMNS, ())
     columns: tuple[Column, ...] = ()
-    sequence: tuple[str, ...] = _setting(
-        COLUMNS,
-        (),
-        _NOT_FULL,
-        debezium=PLACES[0],
-    )
-    epochs: tuple[str, ...] = _setting(
-        Values("a time or a list of times", _times),
-        (),
-        _NOT_FULL,
-    )
-    header: str = _setting(
-        _one_of(*HEADERS),
-        "none",
-        _CSV,
-        extract="all",
-    )
-    op_in_load: bool = _setting(FLAG, False, {**_DMS, "extract": _ORDERED})
-    timestamp_column: str | None = _setting(
-        NAME, None, {**_NOT_FULL, "debezium": "an event carries its time"}
-    )
-    loaded_at: str | None = _setting(TIME, None, {"extract": _ORDERED})
-    delimiter: str = _setting(DELIMITER, ",", _CSV)
-    null_text: tuple[str, ...] = _setting(
-        Values("a text or a list of texts", _null_texts),
-        ("", "NULL"),
-        _CSV,
-        can_be_off=True,
-    )
-    include_columns: tuple[str, ...] = _setting(COLUMNS, ())
-    exclude_columns: tuple[str, ...] = _setting(COLUMNS, ())
-    delete_when: str | None = _setting(CONDITION)
-    truncate_when: str | None = _setting(CONDITION, None, _WHOLE_TABLE)
-    checks: tuple[tuple[str, str], ...] = _setting(
-        Values("a mapping such as {price_is_positive: price > 0}", _mapping(_condition)),
-        (),
-    )
-    ignore_null_updates: bool | tuple[str, ...] = _setting(
-        Values("true, or a column or a list of columns", _flag_or_names, are_columns=True),
-        False,
-        _WHOLE_ROWS,
-    )
-    changed_columns: str | None = _setting(COLUMN, None, _WHOLE_ROWS)
-    unavailable_value: str | None = _setting(
-        Values(
-            "text without a backslash",
-            _if(lambda value: value is None or "\\" not in _text(value)),
-        ),
-        None,
-        _WHOLE_ROWS,
-        can_be_off=True,
-        debezium=UNAVAILABLE,
-    )
-    ahead: str | None = _setting(
-        Values("such as '1 day' or '2 hours', or null", _ahead),
-        "1 day",
-        can_be_off=True,
-    )
-    lateness: str | None = _setting(
-        Values("such as '7 days' or '36 hours'", _lateness),
-        None,
-        _WHOLE_TABLE,
-    )
-    keep_changes: str | None = _setting(Values("such as '400 days', and at least 7 days", _kept))
-    time_in_name: str | None = _setting(
-        Values("such as '%Y-%m-%d'", _time_in_name),
-        None,
-        _EXTRACT,
-    )
-    max_deleted_share: float = _setting(SHARE, 0.5, _EXTRACT)
-    new_columns: str = _setting(_one_of("add", "refuse"), "add")
-    missing_files: str = _setting(_one_of("ignore", "fail"), "ignore")
-    strict: bool = _setting(FLAG, False)
-    max_rejected_share: float = _setting(SHARE, 1.0)
-    max_dead_letters: int | None = _setting(COUNT)
-    max_lag: str | None = _setting(Values("such as '15 minutes' or '2 hours'", _lateness))
-    encoding: str = _setting(Values("text", _encoding), "utf-8")
-    binary_text: str = _setting(
-        _one_of("hex", "base64", "utf-8"),
-        "base64",
-        dms="hex",
-    )
-    operations: tuple[tuple[str, str], ...] = _setting(
-        Values(
-            "a mapping such as {N: I, X: skip}; write numbers and no, yes, on, off in quotes",
-            _mapping(_operation),
-        ),
-        (),
-        _NOT_FULL,
-    )
-    row_delimiter: str | None = _setting(DELIMITER, None, _CSV)
-    quote: str = _setting(_one_of('"', "none"), '"', _CSV)
-    op_in_changes: bool = _setting(FLAG, True, _DMS)
-    file_time_zone: str = _setting(Values("text", _zone), "UTC", _DMS)
-    transactions_path: str | None = _setting(FOLDER, None, _DMS)
-    source_table: str = _setting(TEXT, "", _DMS)
-    before_image_prefix: str | None = _setting(TEXT, None, _DMS)
-    field_prefix: str = _setting(
-        Values("text", lambda value: "" if value == "" else _text(value)),
-        "__",
-        _DEBEZIUM,
-    )
-    timestamp_unit: str | tuple[tuple[str, str], ...] | None = _setting(
-        Values(f"{_unit.wanted}, or a mapping of columns to these", _units),
-        None,
-        _DEBEZIUM,
-    )
-    decimals: str | None = _setting(_one_of("base64", "text"), None, _DEBEZIUM)
-    upserts_only: bool = _setting(FLAG, False, _DEBEZIUM)
-    status_column: str | None = _setting(NAME, None, _EXTRACT)
-    extract_is: str = _setting(_one_of("file", "folder"), "file", _EXTRACT)
-    complete_marker: str | None = _setting(
-        Values("the name of a file", _if(lambda value: "/" not in _text(value))),
-        None,
-        _EXTRACT,
-    )
 
     @property
     def log(self) -> str:
@@ -609,14 +205,6 @@ class Feed:
         return dict(unit).get(name) if isinstance(unit, tuple) else unit
 
 
-# The settings that the YAML may have, in the order of Feed.
-SETTINGS = {
-    each.name: Setting(name=each.name, default=each.default, **each.metadata)
-    for each in fields(Feed)
-    if each.metadata
-}
-
-
 # --- the YAML's declaration -----------------------------------------------------------------------
 
 
@@ -731,15 +319,14 @@ def _given(settings: Mapping[Any, Any], problems: list[str]) -> dict[str, Any]:
     given = {}
     for name, value in settings.items():
         setting = SETTINGS.get(name) if isinstance(name, str) else None
-        try:
-            if setting is None:
-                _one_of(*SETTINGS).read(name)
-            elif value is not None or setting.can_be_off:
-                given[name] = setting.read(value)
-        except ConfigError as error:
-            problems.append(str(error))
-        except _WrongError as error:
-            problems.append(f"the feed's setting '{name}' {error}")
+        if setting is None:
+            known = f"use one of {', '.join(SETTINGS)}.{guess(name, SETTINGS)}"
+            problems.append(f"the feed's setting '{name}' is unknown: {known}")
+        elif value is not None or setting.can_be_off:
+            try:
+                given[name] = setting.values.read(name, value)
+            except ConfigError as error:
+                problems.append(str(error))
     return given
 
 
@@ -808,8 +395,8 @@ def _check_format(feed: Feed, given: Mapping[str, Any], problems: list[str]) -> 
     for kind in (feed.format, *(["full extract"] if feed.is_full_extract else [])):
         for name, value in given.items():
             setting = SETTINGS[name]
-            if kind in setting.not_for and value != setting.default:
-                why = setting.not_for[kind]
+            if kind in setting.formats.not_for and value != setting.default:
+                why = setting.formats.not_for[kind]
                 problems.append(f"{name} is not for format {feed.format}: {why}.")
 
 
@@ -827,7 +414,7 @@ def _check_columns(
             if column not in known:
                 problems.append(
                     f"{name}: '{column}' is not among the columns ({', '.join(sorted(known))})."
-                    f"{_guess(column, known)}"
+                    f"{guess(column, known)}"
                 )
             elif name == "sequence" and not told[column].get("data_type"):
                 problems.append(
@@ -853,29 +440,3 @@ def _check_columns(
     for column in feed.key:
         if column in feed.exclude_columns:
             problems.append(f"exclude_columns: '{column}' is the key, which a table needs.")
-
-
-def unescaped(text: Any) -> str:
-    """A delimiter, which may have a line end or another control character as in Python's strings.
-
-    dbt cuts the last line end off a YAML value, so the value cannot have it literally.
-    """
-    escapes = {"n": "\n", "r": "\r", "t": "\t"}
-    return re.sub(
-        r"\\(?:([nrt])|x([0-9A-Fa-f]{2}))",
-        lambda found: escapes.get(found[1]) or chr(int(found[2], 16)),
-        str(text),
-    )
-
-
-@cache
-def time_pattern(text: str) -> re.Pattern[str] | None:
-    """The pattern that finds a time such as `%Y-%m-%d` in a path; None when it is no such text."""
-    parts = re.split(r"%(.)", text)
-    used = parts[1::2]
-    if not {"Y", "m", "d"} <= set(used) <= set(_TIME_PARTS) or len(used) > len(set(used)):
-        return None
-    digits = (f"[0-9]{{{_TIME_PARTS[part]}}}" for part in used)
-    between = (re.escape(part) for part in parts[0::2])
-    pattern = "".join(a + b for a, b in zip(between, (*digits, ""), strict=True))
-    return re.compile(f"(?<![0-9]){pattern}(?![0-9])")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
-from tidemark import feeds, formats, paths, report, retention
+from tidemark import feed_values, formats, paths, report, retention
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.formats.delta import AT_ONCE, MAINTENANCE
@@ -68,7 +68,7 @@ def policy(vacuum_after: str | None = None, *, force: bool = False) -> Policy:
     spans = {}
     for name, value in told.items():
         try:
-            spans[name] = feeds.span(value)
+            spans[name] = feed_values.span(value)
         except ValueError:
             raise ConfigError(
                 f"maintain: {name} must be such as '7 days' or '36 hours', not '{value}'."

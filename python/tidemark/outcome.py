@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidemark import paths, transfer
+from tidemark import paths, places
 from tidemark.errors import ConfigError, TidemarkError, printable
 
 ARTIFACTS_VARIABLE = "TIDEMARK_ARTIFACTS"
@@ -174,7 +174,7 @@ def _copy_artifacts(place: str, run_id: str, lines: list[str], began: float) -> 
         summary = Path(scratch, "summary.txt")
         summary.write_text("\n".join([*lines, ""]), encoding="utf-8")
         for file in [summary, *_written_since(began)]:
-            transfer.put(file, folder)
+            places.put(file, folder)
 
 
 def _written_since(began: float) -> list[Path]:

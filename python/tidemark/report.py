@@ -13,7 +13,7 @@ from tqdm import tqdm
 from tidemark import paths
 from tidemark.errors import printable
 from tidemark.ingest.landed import Landed
-from tidemark.ingest.reasons import Why
+from tidemark.reasons import replay_is_next
 
 # A run names no more files; the dead letter has all of them.
 _SOME = 10
@@ -190,10 +190,9 @@ def noted(entry: Landed, codes: Mapping[str, str]) -> Iterator[tuple[str, bool]]
 
     `codes` has the code of each file's reason, if it has one.
     """
-    whys = {path: Why.__members__.get(code) for path, code in codes.items()}
-    remarks = [(str(note), note.code.replay_is_next) for note in entry.notes]
+    remarks = [(str(note), replay_is_next(note.code.name)) for note in entry.notes]
     aside = [
-        (f"set aside {path}: {reason}", why.replay_is_next if (why := whys.get(path)) else True)
+        (f"set aside {path}: {reason}", replay_is_next(codes.get(path)))
         for path, reason in sorted(entry.reasons.items())
     ]
     for lines, what in ((remarks, "remark"), (aside, "file")):

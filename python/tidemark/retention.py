@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark import feeds, formats, report
+from tidemark import feed_values, formats, report
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Feed
@@ -71,7 +71,7 @@ def due(own: Books, logs: Iterable[Feed]) -> list[tuple[Feed, datetime]]:
 def _due(own: Books, feed: Feed, now: datetime) -> datetime | None:
     if not feed.keep_changes or not own.newest_load(feed):
         return None
-    keep = feeds.span(feed.keep_changes)
+    keep = feed_values.span(feed.keep_changes)
     before = (now - keep).replace(hour=0, minute=0, second=0, microsecond=0)
     last = log.cut_of(own, feed)
     if last:

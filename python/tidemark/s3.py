@@ -46,7 +46,8 @@ _CAUSES = (
         "access is denied: the credentials are wrong, have expired, or lack permissions",
     ),
     (
-        r"UnknownHost|Connection refused|ConnectException|ConnectTimeout|Connect to ",
+        r"UnknownHost|Connection refused|ConnectException|ConnectTimeout|Connect to "
+        r"|NETWORK_CONNECTION",
         "the store does not respond: check AWS_ENDPOINT_URL and AWS_REGION",
     ),
 )

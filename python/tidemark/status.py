@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark import feeds, outcome, paths, report
+from tidemark import feed_values, outcome, paths, report
 from tidemark.dbt_plugin import project
 from tidemark.errors import TidemarkError, printable
 from tidemark.feeds import Feed
@@ -22,6 +22,7 @@ from tidemark.ingest import books, planning, tombstones
 from tidemark.ingest.books import Books
 from tidemark.ingest.landed import Landed, Outcome
 from tidemark.outcome import Problem
+from tidemark.reasons import replay_is_next
 from tidemark.report import span_of
 
 # The condition of dead letters that nobody has read again.
@@ -36,7 +37,8 @@ _RUN = (
 class Table:
     """One feed: its numbers of files, dead letters and models to build, and its times.
 
-    `landed_at` and `newest_change` are of its newest load; `lag` is the time between them.
+    `landed_at` and `newest_change` are of its newest load; `lag` is the time between them. `lost`
+    are those of the dead letters that no replay can land.
     """
 
     feed: Feed
@@ -48,6 +50,7 @@ class Table:
     landed_at: datetime | None
     newest_change: datetime | None
     limits: str
+    lost: int = 0
 
     @property
     def has_landed(self) -> bool:
@@ -120,12 +123,13 @@ def gather(*, may_start: bool = True) -> Status | None:
             landed.feed,
             len(landed.plan.files) if landed.plan else 0,
             landed.set_aside,
-            records.get(name, 0),
+            sum(records.get(name, {}).values()),
             len(due & parsed.below(parsed.sources_of([name]))),
             bool(landed.failure),
             load.get("at"),
             load.get("newest_change"),
             _limits(landed.feed, bounds.get(name, {})),
+            sum(n for code, n in records.get(name, {}).items() if not replay_is_next(code)),
         )
         tables.append(table)
         codes = {file: code for file, (_, code) in aside.get(name, {}).items() if code}
@@ -217,7 +221,7 @@ def _of_bounds(table: Table, bounds: Mapping[str, timedelta]) -> Iterator[Proble
     at = table.newest_change if "_changed_at" in bounds else table.landed_at
     new = "tidemark run" if table.new_files else ""
     yield from _stale(feed.name, bounds, at, new)
-    if feed.max_lag and table.lag is not None and table.lag > feeds.span(feed.max_lag):
+    if feed.max_lag and table.lag is not None and table.lag > feed_values.span(feed.max_lag):
         text = f"{feed.name}: its newest change landed {span_of(table.lag)} after it was made, "
         yield Problem("lag", feed.name, f"{text}max_lag is {feed.max_lag}.", new, is_error=True)
     bound, found = feed.max_dead_letters, table.dead_letters + table.set_aside
@@ -226,7 +230,7 @@ def _of_bounds(table: Table, bounds: Mapping[str, timedelta]) -> Iterator[Proble
     if is_error or table.dead_letters:
         text = f"{feed.name}: {report.counted(found, 'open dead letter')}"
         text += f", max_dead_letters is {bound}." if is_error else "."
-        fix = f"tidemark replay {feed.name}" if table.dead_letters else ""
+        fix = f"tidemark replay {feed.name}" if table.dead_letters > table.lost else ""
         yield Problem("dead letters", feed.name, text, fix, is_error=is_error)
 
 
@@ -297,11 +301,14 @@ def _newest(runs: pa.Table) -> dict[str, dict[str, Any]]:
     return {books.table_of(run): run for run in runs.take(last["number_max"]).to_pylist()}
 
 
-def _open_records(own: Books) -> dict[str, int]:
-    """The number of each table's records in the dead letter that are open."""
+def _open_records(own: Books) -> dict[str, dict[str | None, int]]:
+    """The number of each table's records in the dead letter that are open, by code."""
+    records: dict[str, dict[str | None, int]] = {}
+    columns = ("source_name", "table_name", "code")
     where = f"{OPEN} and position is not null"
-    found = counted(own.read_table(books.DEAD_LETTER, ("source_name", "table_name"), where))
-    return {books.table_of(row): row["count_all"] for row in found}
+    for row in counted(own.read_table(books.DEAD_LETTER, columns, where)):
+        records.setdefault(books.table_of(row), {})[row["code"]] = row["count_all"]
+    return records
 
 
 def _set_aside(own: Books) -> dict[str, dict[str, tuple[str, str | None]]]:

@@ -1,4 +1,8 @@
-"""The landing folder, on a local disk or any Hadoop file system."""
+"""The landing folder, on a local disk or any Hadoop file system.
+
+A remote one is listed and read by Spark: it need not be on S3, and on a cluster only Spark has its
+credentials. `places.py` reaches all other files.
+"""
 
 import os
 import re
@@ -11,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from tidemark import paths, s3, targets
+from tidemark import paths, places, targets
 from tidemark.errors import ConfigError, SetupError
 from tidemark.ingest.file_names import SIDE
 
@@ -66,9 +70,10 @@ class LandingFolder(ABC):
         Raises ConfigError if the folder is a link that leads out of the landing folder.
         """
 
-    @abstractmethod
     def delete(self, path: str) -> None:
-        """Delete a file. Raises OSError, or another error of the store, if that is not possible."""
+        """Delete a file. Raises OSError if that is not possible, as on a store other than S3."""
+        files, place = places.files_in(f"{self.root}/{path}")
+        files.delete_file(place)
 
     def place(self, path: str) -> str | None:
         """The path at which this process and Spark's workers can open the file, or None."""
@@ -182,9 +187,6 @@ class _Local(LandingFolder):
             name = as_text(below)
             yield Found(name, status.st_size, modified, name == below)
 
-    def delete(self, path: str) -> None:
-        Path(self.root, path).unlink()
-
     def place(self, path: str) -> str | None:
         return f"{self.root}/{path}" if targets.method() == "session" else None
 
@@ -245,11 +247,6 @@ class _Remote(LandingFolder):
         for name in names:
             # The source skips empty files, which never differ.
             yield Found(name, *(status.get(name) or versions.get(name) or (0, EPOCH)))
-
-    def delete(self, path: str) -> None:
-        if not self.root.startswith("s3a://"):
-            raise OSError(f"Tidemark cannot delete files in {self.root}")
-        s3.client().delete_file(f"{self.root.removeprefix('s3a://')}/{path}")
 
     def _files(self, *paths: str) -> "DataFrame":
         reader = self._lister.read.format("binaryFile").option("recursiveFileLookup", True)

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.oracle import Event, Key, Values, Version
 from tests.project import Project
-from tidemark import retention
+from tidemark import formats, retention
 from tidemark.dbt_plugin import project as dbt_project
 from tidemark.ingest import books
 
@@ -848,7 +848,7 @@ def _cut(project: Project, table: Table) -> int:
 
 def _is_in_the_dead_letter(project: Project, table: Table, count: int) -> None:
     source, name = table.name.split(".")
-    letters = project.spark.table("tidemark.dead_letter").where("reason like '%(keep_changes)'")
+    letters = project.spark.table("tidemark.dead_letter").where("code like '%BEFORE_%'")
     found = letters.where(f"source_name = '{source}' and table_name = '{name}'").count()
     assert found == count, f"dead letters of {table.name} ({REPLAY})"
 
@@ -899,7 +899,7 @@ def _lose_what_need_not_be_read(project: Project, table: Table) -> int:
     assert going_on, f"no key of {table.name} goes on ({REPLAY})"
     assert late or "in_order" in table.name, f"no key of {table.name} is late ({REPLAY})"
     log = f"log_{table.name}"
-    version = project.commits(log) - 1
+    version = project.newest_version(log)
     keys = ", ".join(f"('{number}', '{key}')" for number, key in sorted(going_on))
     project.spark.sql(f"delete from {log} where not _is_delete and ({', '.join(KEY)}) in ({keys})")
     return version
@@ -911,11 +911,11 @@ def _number(event: Event) -> int:
 
 def _find_again(project: Project, table: Table, version: int) -> None:
     """The log has all its rows again."""
-    log = f"log_{table.name}"
+    log, file = f"log_{table.name}", formats.of_lake().file_column
     project.spark.sql(
         f"insert into {log} select * from {log} version as of {version} as known "
         f"left anti join {log} as there on known._load_id = there._load_id "
-        "and known._file = there._file and known._position = there._position"
+        f"and known.{file} = there.{file} and known._position = there._position"
     )
 
 

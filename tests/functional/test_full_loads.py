@@ -7,6 +7,7 @@ import pytest
 
 from tests.functional.test_landing import COLUMNS, Together, dead_letters, land
 from tests.project import Project
+from tidemark import formats
 from tidemark.errors import ConfigError
 from tidemark.ingest import ledger
 
@@ -29,7 +30,7 @@ def replay(project: Project) -> None:
 
 def entered(project: Project, table: str) -> list[tuple[Any, ...]]:
     """What the log has: (operation, file, id) in the order of loads."""
-    columns = ["_op", "regexp_extract(_file, '[^/]+$', 0)", "id"]
+    columns = ["_op", f"regexp_extract({formats.of_lake().file_column}, '[^/]+$', 0)", "id"]
     return project.rows(f"log_{table}", columns, "_load_id, _file_at, _position, id")
 
 

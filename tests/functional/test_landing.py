@@ -16,6 +16,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from tests.project import Project
+from tidemark import formats
 from tidemark.ingest import books, direct, landing, ledger, log, reading
 from tidemark.ingest.landed import Landed, Outcome
 from tidemark.ingest.load import Load
@@ -256,7 +257,7 @@ def test_large_files_come_by_lines_and_are_what_they_are(project: Project, large
     (landed,) = land(project)
     assert landed.rows == 5 * 399 + 1
     assert list(landed.reasons.values()) == ["the file ends inside quotes: it is incomplete"]
-    log = project.spark.table("log_large.rows").where("_position > 0")
+    log = project.log("large.rows").where("_position > 0")
     found: dict[str, list[tuple[Any, ...]]] = {}
     for row in log.orderBy("_file", "_position").collect():
         assert row["_position"] == len(found.setdefault(row["_file"], [])) + 1
@@ -309,7 +310,9 @@ def test_a_run_that_dies_is_made_good_by_the_next(
             land(project)
     project.land(f"{source}/t/20240101-110000000.csv", "D,2,\n")
     land(project)
-    assert project.rows(f"log_{source}.t", ["id", "_op", "_position"], "_file, _position") == [
+    assert project.rows(
+        f"log_{source}.t", ["id", "_op", "_position"], f"{formats.of_lake().file_column}, _position"
+    ) == [
         ("1", "I", 1),
         ("2", "I", 3),
         ("2", "D", 1),

@@ -129,7 +129,7 @@ def _build(project: Project, found: Found, built: list[Case]) -> None:
 
 
 def _read(project: Project, found: Found, one: Case) -> None:
-    log = project.spark.table(f"log_{SOURCE}.{one.name}")
+    log = project.log(f"{SOURCE}.{one.name}")
     texts = [log[name].cast("string").alias(name) for name in log.columns]
     rows = [row.asDict() for row in log.select(texts).collect()]
     found.columns[one.name] = log.columns
@@ -162,10 +162,10 @@ def _read_books(project: Project, found: Found) -> None:
     """The dead letters, and how many records were passed over because they are no rows."""
     letters = project.rows(
         f"tidemark.dead_letter where source_name = '{SOURCE}'",
-        ["table_name", "file", "cast(position as string)", "column", "value", "reason"],
+        ["table_name", "file", "cast(position as string)", "column", "value", "reason", "code"],
     )
     for name, path, *values in letters:
-        letter = dict(zip(("row", "column", "value", "reason"), values, strict=True))
+        letter = dict(zip(("row", "column", "value", "reason", "code"), values, strict=True))
         file = path.removeprefix(f"{SOURCE}/{name}/")
         found.dead_letters.setdefault(name, []).append({"file": file, **letter})
     if "skipped" in project.spark.table("tidemark.ledger").columns:

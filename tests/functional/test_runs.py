@@ -313,6 +313,42 @@ def test_a_file_that_is_taken_back_was_never_there(
 
 
 @pytest.mark.slow
+def test_a_file_that_was_set_aside_and_deleted_is_given_up(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.add("given.t", COLUMNS, "id", strict=True)
+    project.test_log("given", "t")
+    project.land("given/t/20240101-100000000.csv", "I,1,10,1\n")
+    for hour, number in ((11, 2), (12, 3)):
+        project.land(f"given/t/20240101-{hour}0000000.csv", f"I,{number},much,1\n")
+    assert tidemark(project, "run") == 0
+    commits = project.commits("current.cur_given__t")
+    gone = "given/t/20240101-110000000.csv"
+    (project.landing / gone).unlink()
+    is_gone = f"no longer in the landing folder: {gone}"
+    assert tidemark(project, "replay", "given.t") == 0
+    assert is_gone in capfd.readouterr().out
+
+    assert tidemark(project, "retract", gone) == 0
+    told = capfd.readouterr().out
+    assert f"Retracting {gone} of given.t." in told
+    assert "Nothing to build" in told
+    assert is_gone not in told
+    open_letters = "tidemark.dead_letter where source_name = 'given' and superseded_by is null"
+    assert project.rows(open_letters, ["distinct file"]) == [("given/t/20240101-120000000.csv",)]
+    assert tidemark(project, "status") == 0
+    told = capfd.readouterr().out
+    assert gone not in told
+    assert status_of(told)["given.t"]["set aside"] == "1"
+    assert project.commits("current.cur_given__t") == commits, "nothing was to rebuild"
+    assert project.dbt("test", "--select", "source:given").success
+    # Another version of it is a new file.
+    project.land(gone, "I,2,20,1\n")
+    assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_given__t", ["id"]) == [(1,), (2,)]
+
+
+@pytest.mark.slow
 def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
     project.add("gate.t", COLUMNS, "id", strict=True)
     project.land("gate/t/20240101-100000000.csv", "I,1,10,1\nI,2,much,2\n")
@@ -323,7 +359,7 @@ def test_a_strict_feed_refuses_the_whole_file(project: Project) -> None:
     found = [(row.position, row.reason, row.code) for row in letters.sort("position").collect()]
     assert found == [
         (None, "1 of its 2 records are bad, and the feed is strict", "BAD_RECORDS"),
-        (2, "not a int", None),
+        (2, "not a int", "NOT_OF_TYPE"),
     ]
     project.land("gate/t/20240101-120000000.csv", "I,4,40,1\n")
     with project.here():

@@ -121,11 +121,11 @@ def _build(project: Project, found: Found, batch: int, models: list[str]) -> Non
 def _read_dead_letters(project: Project, found: Found) -> None:
     rows = project.rows(
         f"tidemark.dead_letter where source_name = '{SOURCE}'",
-        ["file", "cast(position as string)", "column", "value", "reason"],
+        ["file", "cast(position as string)", "column", "value", "reason", "code"],
     )
     for path, *values in rows:
         _, _, name, file = path.split("/", 3)
-        letter = dict(zip(("row", "column", "value", "reason"), values, strict=True))
+        letter = dict(zip(("row", "column", "value", "reason", "code"), values, strict=True))
         found.dead_letters.setdefault(name, []).append({"file": file, **letter})
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.macros.rendered import Macros
 from tidemark import feeds
+from tidemark.feed_settings import PLACES
 
 COLUMNS = {"id": "int", "name": "string", "n": "int"}
 
@@ -21,7 +22,7 @@ COLUMNS = {"id": "int", "name": "string", "n": "int"}
         {"format": "extract", "status_column": "status", "sequence": ["n", "id"]},
         {"format": "extract", "status_column": "status", "ignore_null_updates": ["name"]},
         {"format": "debezium"},
-        *({"format": "debezium", "sequence": place} for (place,) in feeds.PLACES),
+        *({"format": "debezium", "sequence": place} for (place,) in PLACES),
         {"format": "debezium", "sequence": "n", "epochs": "2024-03-01 12:00:00"},
         {"format": "debezium", "unavailable_value": None},
         {"format": "debezium", "unavailable_value": "n/a", "changed_columns": "n"},

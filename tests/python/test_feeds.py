@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import settings_in_docs
 from tests.project import REPO
 from tidemark.errors import ConfigError
-from tidemark.feeds import FORMATS, SETTINGS, Feed, feed_from_source, feeds_of
+from tidemark.feed_settings import FORMATS, SETTINGS
+from tidemark.feeds import Feed, feed_from_source, feeds_of
 
 
 def source(columns: dict[str, str] | None = None, **feed: Any) -> dict[str, Any]:
@@ -157,7 +159,7 @@ WRONG = [
     ("encoding", "base64", "is none that Python knows"),
     ("encoding", "utf-8\0", "is none that Python knows"),
     ("encoding", 8859, "must be text: write it in quotes"),
-    ("operations", ["N"], r"must be a mapping such as {N: I, X: skip}"),
+    ("operations", ["N"], r"must be a mapping such as {N: I, R: D, X: skip}"),
     ("operations", {False: "D"}, "write numbers and no, yes, on, off in quotes"),
     ("operations", {"N": ["I"]}, r"the operation '\['I'\]' of 'N' is unknown"),
     ("operations", {"N": "J"}, "the operation 'J' of 'N' is unknown: use one of I, U, D, T, skip"),
@@ -171,7 +173,7 @@ WRONG = [
     ("debezium: field_prefix", 1, "must be text"),
     ("debezium: timestamp_unit", "seconds", "is unknown: use one of milliseconds"),
     ("debezium: timestamp_unit", {"name": "weeks"}, "is unknown: use one of milliseconds"),
-    ("debezium: timestamp_unit", {1: "milliseconds"}, "must be milliseconds, microseconds"),
+    ("debezium: timestamp_unit", {1: "milliseconds"}, "must be 'milliseconds', 'microseconds'"),
     ("debezium: timestamp_unit", {"nmae": "milliseconds"}, "'nmae' is not among the columns"),
     ("debezium: decimals", ["text"], "is unknown: use one of base64, text"),
     ("extract: status_column", ["state"], "must be the name of one column"),
@@ -265,92 +267,18 @@ def test_null_is_the_default_again() -> None:
     assert declared(format="debezium").unavailable_value == "__debezium_unavailable_value"
 
 
-def _rows_of_the_docs() -> list[tuple[str, str, str, str, str]]:
-    """The tables of settings: the line above the table, then name, values, default and meaning."""
-    text = (REPO / "docs" / "feeds.md").read_text()
-    found, heading = [], ""
-    for line in text.partition("## Settings")[2].partition("## Columns")[0].splitlines():
-        if line.endswith(":"):
-            heading = line.removesuffix(":")
-        elif line.startswith("| `"):
-            names, values, default, meaning = line.split(" | ", 3)
-            for name in names.split("`")[1::2]:
-                found.append((heading, name, values, default, meaning))
-    return found
+def test_the_docs_have_the_tables_of_settings() -> None:
+    told = "Run `python -m tests.settings_in_docs`, and commit docs/feeds.md."
+    assert settings_in_docs.PAGE.read_text() == settings_in_docs.page(), told
 
 
-def test_the_docs_list_every_setting() -> None:
-    assert sorted(name for _, name, *_ in _rows_of_the_docs()) == sorted(SETTINGS)
-
-
-# Defaults that the docs have in words, or that depend on the table.
-_IN_WORDS = {
-    **dict.fromkeys(("format", "key"), "required"),
-    **dict.fromkeys(("include_columns", "exclude_columns"), "all columns"),
-    "path": "`<source>/<table>`",
-    "source_table": "`<source>.<table>`",
-    "null_text": "`['', 'NULL']`",
-    "quote": "`'\"'`",
-    "file_time_zone": "UTC",
-    "row_delimiter": "line end",
-    "decimals": "inferred",
-    "unavailable_value": "debezium: `__debezium_unavailable_value`",
-}
-
-
-def test_the_docs_have_the_defaults_of_the_settings() -> None:
-    def written(value: Any) -> str:
-        if value in (None, ()):
-            return "none"
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, float):
-            return f"{value:g}"
-        return f"`{value if isinstance(value, str) else ', '.join(value)}`"
-
-    for _, name, _, told, _ in _rows_of_the_docs():
-        setting = SETTINGS[name]
-        if name in _IN_WORDS:
-            assert told == _IN_WORDS[name], name
-            continue
-        defaults = {written(value) for value in (setting.default, *setting.defaults.values())}
-        # `none: keep all` says what none means; all else in code is a default.
-        said = re.findall("`[^`]*`", told) or [told.partition(":")[0]]
-        also = ["none"] if told.startswith("none;") else []
-        assert {*said, *also} == defaults, (name, told)
-        for format_ in setting.defaults:
-            assert format_ in told, (name, told)
-    assert SETTINGS["null_text"].default == ("", "NULL")
-    assert SETTINGS["quote"].default == '"'
-    assert SETTINGS["file_time_zone"].default == "UTC"
-    assert SETTINGS["unavailable_value"].defaults == {"debezium": "__debezium_unavailable_value"}
-
-
-def test_the_docs_have_the_formats_of_the_settings() -> None:
-    apart = {
-        # Of one format, and of part of another.
-        "loaded_at": {"extract"},
-        "timestamp_column": {"debezium", "full extract"},
-    }
-    for heading, name, _, _, meaning in _rows_of_the_docs():
-        if heading in FORMATS:
-            expected = {*FORMATS} - {"table", heading}
-        elif heading == "CSV files":
-            expected = {"debezium"}
-        else:
-            is_full = heading == "All formats" and "Not for full extracts" not in meaning
-            expected = set() if is_full else {"full extract"}
-        assert {*SETTINGS[name].not_for} == apart.get(name, expected), name
-
-
-def test_the_docs_have_values_that_the_settings_take() -> None:
-    for _, name, values, _, _ in _rows_of_the_docs():
-        told = [value.strip("'") for value in re.findall("`([^`]*)`", values)]
-        for value in told:
-            SETTINGS[name].read(value)
-        wanted = SETTINGS[name].values.wanted.split(", ")
-        is_choice = len(wanted) > 1 and not any(" " in each for each in wanted)
-        assert not is_choice or told == wanted, name
+def test_a_setting_takes_its_examples_and_its_defaults() -> None:
+    for name, setting in SETTINGS.items():
+        for example in re.findall("'([^']*)'", setting.values.wanted):
+            setting.values.read(name, example)
+        for default in (setting.default, *setting.defaults.values()):
+            if default not in (None, (), ""):
+                assert setting.values.read(name, default) == default, name
 
 
 def test_the_smallest_declarations_of_the_docs_are_valid() -> None:

@@ -25,6 +25,7 @@ from tests.python.test_feeds import source
 from tidemark import readers
 from tidemark.feeds import Feed, feed_from_source
 from tidemark.readers import csv_files, parquet_files, records, texts
+from tidemark.reasons import Why
 from tidemark.storage import as_text
 
 ROWS = pa.schema(
@@ -175,7 +176,7 @@ def test_a_file_that_is_another_one_by_now_is_not_read(tmp_path: Path, change: s
     else:
         (tmp_path / "0").write_bytes(b"id\n1\n2\n")
     (row,) = _read_here(feed, "changes", rows)
-    assert (row["_position"], row["_reason"]) == (None, readers.VANISHED)
+    assert (row["_position"], row["_reason"]) == (None, Why.VANISHED.value)
 
 
 def _lines(number: int) -> str:
@@ -232,7 +233,7 @@ def test_a_file_that_grew_while_it_was_read_is_none(grown: bytes) -> None:
     sizes = pa.array([4] * batch.num_rows, pa.int64())
     batch = batch.set_column(4, "size", sizes)
     (row,) = read(found, "load", [batch])
-    assert row["_reason"] == readers.VANISHED
+    assert row["_reason"] == Why.VANISHED.value
 
 
 def test_no_block_ends_where_a_line_end_could_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,3 +56,6 @@ def test_a_retraction_ends_the_wish_to_read_a_file_that_is_gone() -> None:
     assert history.wished
     history.add({**row, "status": "retracted"})
     assert not history.wished
+    for status in ("set_aside", "confirmed", "set_aside"):
+        history.add({**row, "status": status})
+    assert not history.wished

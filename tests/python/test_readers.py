@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.python.test_feeds import declared
+from tests.scenario import is_of_code
 from tidemark import readers
 from tidemark.feeds import Column, Feed
 from tidemark.readers import debezium, json_files, parquet_files
@@ -37,6 +38,8 @@ def read(
     file = None if content is None else io.BytesIO(content)
     found = readers.records_of(f"a/b/{name}", file, feed(**settings), kind)
     rows = [row for batch in found for row in batch.to_pylist()]
+    for row in rows:
+        assert is_of_code(row["_code"], row["_reason"] or ""), row
     return sorted(rows, key=lambda row: row["_position"] or 0)
 
 

@@ -1,6 +1,9 @@
 """Each code of a reason has one sentence, and the names of its arguments are in it."""
 
-from tidemark.ingest.reasons import Why
+import re
+
+from tests.project import REPO
+from tidemark.reasons import Why, replay_is_next
 
 
 def test_a_reason_is_a_sentence_with_its_arguments() -> None:
@@ -17,10 +20,23 @@ def test_arguments_may_hold_anything() -> None:
 
 
 def test_replay_is_next_unless_the_sentence_says_what_is() -> None:
-    assert Why.BAD_RECORDS.replay_is_next
-    assert Why.REPEATED_KEYS.replay_is_next
-    for code in (Why.FILE_AHEAD, Why.LACKS_KEYS, Why.WISH_WITHOUT_FILE, Why.MISNAMED):
-        assert not code.replay_is_next
+    # Dead letters of older and newer versions have no known code.
+    for code in ("BAD_RECORDS", "REPEATED_KEYS", "NOT_OF_TYPE", "UNHEARD_OF", None):
+        assert replay_is_next(code)
+    assert not replay_is_next("MISNAMED")
+    assert not replay_is_next("BEFORE_CUT")
+    for why in Why:
+        assert not replay_is_next(why.name) or "tidemark " not in why.value
+
+
+def test_names_of_others_cannot_move_a_terminal_s_cursor() -> None:
+    assert str(Why.REPEATS_COLUMNS(columns="a\x1b[2J\ud800")).endswith(r": a\x1b[2J\ud800")
+
+
+def test_each_code_is_used() -> None:
+    files = [each for each in (REPO / "python").rglob("*.py") if each.name != "reasons.py"]
+    used = {name for each in files for name in re.findall(r"\bWhy\.(\w+)", each.read_text())}
+    assert used == {why.name for why in Why}
 
 
 def test_no_two_codes_have_one_sentence() -> None:

@@ -17,7 +17,7 @@ from tidemark.dbt_plugin import dbt
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Landed, Outcome
 from tidemark.ingest.ledger import COUNTS, Plan
-from tidemark.ingest.reasons import Why
+from tidemark.reasons import Why
 
 NASTY = "a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"
 SHOWN = r"a\n2026-01-01T00:00:00Z r Landed 9 rows\x1b[2J\u202e.csv"

@@ -98,6 +98,7 @@ def test_places_are_paths_or_uris(monkeypatch: pytest.MonkeyPatch) -> None:
             "access is denied",
         ),
         ("java.net.UnknownHostException: b.s3.nowhere", "the store does not respond"),
+        ("AWS Error NETWORK_CONNECTION during HeadObject operation", "the store does not respond"),
         ("PermanentRedirect", ""),
     ],
 )

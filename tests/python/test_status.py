@@ -15,7 +15,7 @@ from tidemark.dbt_plugin.project import Project, Result
 from tidemark.formats import delta
 from tidemark.ingest import books
 from tidemark.ingest.landed import Landed, Outcome
-from tidemark.ingest.reasons import Why
+from tidemark.reasons import Why
 
 HOUR = timedelta(hours=1)
 TODAY = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
@@ -84,9 +84,11 @@ def test_the_dead_letter_of_an_earlier_version_has_no_codes(
 ) -> None:
     monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path))
     names = {"source_name": "shop", "table_name": "orders", "file": "a.csv", "reason": "not UTF-8"}
+    row = {**names, "position": 1}
     schema = pa.schema([field for field in books.schema(books.DEAD_LETTER) if field.name != "code"])
-    write_deltalake(books.place(books.DEAD_LETTER), pa.Table.from_pylist([names], schema))
+    write_deltalake(books.place(books.DEAD_LETTER), pa.Table.from_pylist([names, row], schema))
     assert status._set_aside(books._Files()) == {"shop.orders": {"a.csv": ("not UTF-8", None)}}
+    assert status._open_records(books._Files()) == {"shop.orders": {None: 1}}
 
 
 def test_dead_letters_above_their_bound_need_no_replay_if_all_are_files(
@@ -96,6 +98,13 @@ def test_dead_letters_above_their_bound_need_no_replay_if_all_are_files(
     (problem,) = status._of_bounds(only_files, {})
     assert (problem.is_error, problem.command) == (True, "")
     (problem,) = status._of_bounds(replace(only_files, dead_letters=1), {})
+    assert problem.command == "tidemark replay shop.orders"
+
+
+def test_dead_letters_from_before_a_cut_need_no_replay(table: status.Table) -> None:
+    (problem,) = status._of_bounds(replace(table, dead_letters=2, lost=2), {})
+    assert (problem.text, problem.command) == ("shop.orders: 2 open dead letters.", "")
+    (problem,) = status._of_bounds(replace(table, dead_letters=2, lost=1), {})
     assert problem.command == "tidemark replay shop.orders"
 
 

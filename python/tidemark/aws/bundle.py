@@ -13,7 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import tidemark
-from tidemark import paths, transfer
+from tidemark import paths, places
 from tidemark.errors import ConfigError, printable
 
 _PACKAGE = Path(tidemark.__file__).parent
@@ -60,7 +60,7 @@ def make(place: str) -> list[str]:
     or a link leads out of the project.
     """
     with tempfile.TemporaryDirectory(prefix="tidemark-") as folder:
-        return [transfer.put(file, place) for file in _written(Path(folder))]
+        return [places.put(file, place) for file in _written(Path(folder))]
 
 
 def _written(folder: Path) -> list[Path]:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from tidemark.formats.format import LARGEST, SMALL, Content, Forgotten, Format, Table, files_in
+from tidemark import places
+from tidemark.formats.format import LARGEST, SMALL, Content, Forgotten, Format, Table
 from tidemark.ingest import books
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def _forget_versions(location: str) -> None:
 
     Raises OSError if this process does not reach the files.
     """
-    files, root = files_in(location)
+    files, root = places.files_in(location)
     entries = files.get_file_info(fs.FileSelector(f"{root}/_delta_log"))
     versions = [
         (int(found[1]), each) for each in entries if (found := _VERSION.match(each.base_name))

@@ -8,9 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from pyarrow import fs
-
-from tidemark import s3, targets
+from tidemark import targets
 from tidemark.spark import spark_line
 
 if TYPE_CHECKING:
@@ -185,15 +183,3 @@ class Format(ABC):
     @abstractmethod
     def registers(self, relation: str) -> str:
         """The statement that registers a table that is in the warehouse; '' if it is not there."""
-
-
-def files_in(location: str) -> tuple[fs.FileSystem, str]:
-    """What reaches a table's files, and the path there. Raises OSError if this process cannot."""
-    # It is a path as it is, not encoded, so it may have a % or a #.
-    scheme, _, path = location.partition(":")
-    path = path.removeprefix("//")
-    if scheme == "file":
-        return fs.LocalFileSystem(), path
-    if scheme == "s3a":
-        return s3.client(), path
-    raise OSError(f"Tidemark does not reach the files in {location}")

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from pyarrow import fs
 
-from tidemark import targets
+from tidemark import places, targets
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.formats.format import (
     LARGEST,
@@ -28,7 +28,6 @@ from tidemark.formats.format import (
     Forgotten,
     Format,
     Table,
-    files_in,
 )
 from tidemark.ingest import books
 from tidemark.spark import spark_line
@@ -204,7 +203,7 @@ class Iceberg(Format):
     def lost(self, schema: str, folder: Path) -> Iterator[tuple[str, str]]:
         """See `Format`."""
         for metadata in [] if self.catalog else sorted(folder.glob("*/metadata")):
-            found = _newest_metadata(f"file:{metadata.parent}")
+            found = _newest_metadata(str(metadata.parent))
             if found:
                 name = f"{self.spark_catalog}.{schema}.{metadata.parent.name}"
                 yield name, _register(name, found[0])
@@ -254,9 +253,8 @@ def _metadata(relation: str) -> dict[str, Any] | None:
 
 
 def _place(relation: str) -> str:
-    """The URI of a table's folder in the warehouse."""
-    place = books.place(".".join(relation.split(".")[-2:]))
-    return place if "://" in place else f"file:{place}"
+    """The table's folder in the warehouse."""
+    return books.place(".".join(relation.split(".")[-2:]))
 
 
 def _metadata_by_spark(spark: "SparkSession", relation: str) -> dict[str, Any]:
@@ -346,7 +344,7 @@ def _newest_metadata(place: str) -> tuple[str, dict[str, Any]] | None:
     Not the highest number: of a table that was dropped and created again, both may be there.
     """
     try:
-        files, root = files_in(place)
+        files, root = places.files_in(place)
         listed = files.get_file_info(fs.FileSelector(f"{root}/metadata", allow_not_found=True))
     except OSError:
         return None
@@ -360,7 +358,7 @@ def _newest_metadata(place: str) -> tuple[str, dict[str, Any]] | None:
     if not found:
         return None
     _, name, told = max(found, key=lambda each: each[:2])
-    return f"{place.removeprefix('file:')}/metadata/{name}", told
+    return f"{place}/metadata/{name}", told
 
 
 def _register(relation: str, metadata: str) -> str:

@@ -14,7 +14,7 @@ from tidemark.feeds import Feed
 from tidemark.ingest import full_loads, macros
 from tidemark.ingest.events import IS_GOOD
 from tidemark.ingest.load import Load
-from tidemark.ingest.reasons import Why
+from tidemark.reasons import Why
 
 _PLACE = ("_file", "_position", "_op")
 # Changes are not before the cut by their time if it also orders them.
@@ -75,8 +75,10 @@ def refused(load: Load, events: DataFrame) -> Iterator[DataFrame]:
         .persist()
     )
     name = next(iter(feed.sequence_columns), None)
+    reason = Why.BEFORE_LAST_OLD(before=cut.before)
     told = {
-        "_reason": F.lit(str(Why.BEFORE_LAST_OLD(before=cut.before))),
+        "_reason": F.lit(str(reason)),
+        "_code": F.lit(reason.code.name),
         "_column": F.lit(name).cast("string"),
         "_value": F.col(f"`{name}`") if name else F.col("_sequence"),
     }

@@ -32,7 +32,7 @@ from tidemark.ingest import (
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Outcome
 from tidemark.ingest.load import Load
-from tidemark.ingest.reasons import Reason, Why
+from tidemark.reasons import Reason, Why
 from tidemark.storage import micros
 
 # Texts that `cast_text` (macros/staging/cast_text.sql) certainly reads as their type, if Arrow can

@@ -8,13 +8,13 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidemark import feeds
+from tidemark import feed_values
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed
 from tidemark.ingest import erased, log, macros, problems, reading
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.load import Load
-from tidemark.ingest.reasons import Why
+from tidemark.reasons import Why
 from tidemark.spark import session
 from tidemark.storage import from_micros
 
@@ -23,7 +23,7 @@ IS_GOOD = "_reason is null and _skipped is null"
 
 
 def of(load: Load, files: Sequence[LandedFile], *, in_parts: bool = True) -> DataFrame:
-    """The events of files: the log's columns, and `_reason`, `_column`, `_value`, `_raw`.
+    """The events of files: the log's columns, and `_reason`, `_code`, `_column`, `_value`, `_raw`.
 
     With `in_parts` several workers read one large file.
     """
@@ -80,6 +80,7 @@ def _events(load: Load, records: DataFrame, kind: str, too_late: problems.TooLat
             "_others",
             "_skipped",
             F.when(F.col("_skipped").isNull(), F.col("_problem.reason")).alias("_reason"),
+            F.col("_problem.code").alias("_code"),
             F.col("_problem.column").alias("_column"),
             F.col("_problem.value").alias("_value"),
             "_raw",
@@ -117,7 +118,7 @@ def _with_operation(records: DataFrame, feed: Feed, kind: str) -> DataFrame:
 def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
     """The records with the results of the feed's conditions on its typed columns.
 
-    `_deletes` and `_truncates` are true or false, `_failed` is the reason of the first of the
+    `_deletes` and `_truncates` are true or false, `_failed` is the name of the first of the
     feed's `checks` that is false. Raises ConfigError when Spark does not understand a condition.
     """
     conditions = {
@@ -151,8 +152,7 @@ def _with_conditions(records: DataFrame, feed: Feed) -> DataFrame:
                 f"on the columns {', '.join(names)}: {session.readable(error)}"
             ) from error
     failed = [
-        F.when(~F.col(f"_check_{at}"), F.lit(str(Why.FAILS_CHECK(check=name))))
-        for at, (name, _) in enumerate(feed.checks)
+        F.when(~F.col(f"_check_{at}"), F.lit(name)) for at, (name, _) in enumerate(feed.checks)
     ]
     found = found.withColumn("_failed", F.coalesce(F.lit(None).cast("string"), *failed))
     return found.select(*others, "_deletes", "_truncates", "_failed", "_texts.*")
@@ -194,4 +194,4 @@ def _too_late(load: Load) -> problems.TooLate:
 
 def latest(ahead: str) -> datetime:
     """The latest time that a change may have now."""
-    return datetime.now(UTC) + feeds.span(ahead)
+    return datetime.now(UTC) + feed_values.span(ahead)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from tidemark.feeds import Feed, time_pattern
+from tidemark.feed_values import time_pattern
+from tidemark.feeds import Feed
 from tidemark.ingest.file_names import DMS_CHANGES, DMS_LOAD, DMS_TRANSACTIONS
-from tidemark.ingest.reasons import Reason, Why
 from tidemark.readers import type_of_file
 from tidemark.readers.debezium import offset_in
+from tidemark.reasons import Reason, Why
 from tidemark.storage import Found, Known, LandingFolder, from_micros
 
 # Files of one full load that were copied, or written in parallel, are not in order to the minute.

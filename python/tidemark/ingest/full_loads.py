@@ -16,7 +16,7 @@ from tidemark.ingest import books, macros
 from tidemark.ingest.events import IS_GOOD
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.load import Load
-from tidemark.ingest.reasons import Reason, Why
+from tidemark.reasons import Reason, Why
 from tidemark.storage import from_micros
 
 # These identify an extract: a file may be written again.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tidemark.feeds import Feed
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.ledger import COUNTS, Plan
-from tidemark.ingest.reasons import Reason
+from tidemark.reasons import Reason
 from tidemark.storage import from_micros
 
 if TYPE_CHECKING:

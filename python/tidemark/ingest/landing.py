@@ -36,7 +36,7 @@ from tidemark.ingest.file_names import is_load
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Landed, Outcome
 from tidemark.ingest.load import Load
-from tidemark.ingest.reasons import Reason, Why
+from tidemark.reasons import Reason, Why
 from tidemark.spark import session
 from tidemark.storage import LandingFolder
 
@@ -428,7 +428,7 @@ def _append_dead_letters(
                 "_value as value",
                 "_reason as reason",
                 "_raw as raw",
-                "cast(null as string) as code",
+                "_code as code",
             )
         )
     rows = (

@@ -22,7 +22,7 @@ from tidemark.ingest import books
 from tidemark.ingest.books import Books
 from tidemark.ingest.file_names import is_load
 from tidemark.ingest.files import LandedFile
-from tidemark.ingest.reasons import Reason
+from tidemark.reasons import Reason
 from tidemark.storage import EPOCH, micros
 
 if TYPE_CHECKING:
@@ -466,27 +466,48 @@ def confirm(spark: "SparkSession", path: str, run_id: str) -> str:
             f"No file '{path}' is set aside. "
             + (f"These are: {others}." if others else "No file at all is.")
         )
-    return _noted(own, found, "confirmed", run_id)
+    _wish(own, found, "confirmed", run_id)
+    return _tables_of(found)
 
 
 def retract(spark: "SparkSession", path: str, run_id: str) -> str:
     """Mark a file, or the files of a folder, to be taken back; gives `source.table`.
 
-    The next `tidemark run` deletes its rows from the log, and rebuilds the tables. Raises
-    ConfigError when nothing of it has landed.
+    The next `tidemark run` deletes its rows from the log, and rebuilds the tables. Of a file that
+    was only set aside, this closes the dead letters and ends the wish to read it again, and no
+    table is rebuilt. Raises ConfigError when there is no such file.
     """
     own = books.of(spark)
-    newest = _newest_rows(own, f"status in ('landed', 'retracted', '{RETRACTING}')")
-    landed = [row for row in newest.values() if row["status"] == "landed"]
-    found = _below(path, landed)
-    if not found:
-        others = _alike(path, landed, 5)
+    gone = f"'retracted', '{RETRACTING}'"
+    newest = _newest_rows(own, f"status in ('landed', {gone})")
+    landed = {key: row for key, row in newest.items() if row["status"] == "landed"}
+    newest = _newest_rows(own, f"status in ('set_aside', {gone})")
+    aside = [
+        row for key, row in newest.items() if row["status"] == "set_aside" and key not in landed
+    ]
+    known = [*landed.values(), *aside]
+    found, aside = _below(path, landed.values()), _below(path, aside)
+    if not found and not aside:
+        others = _alike(path, known, 5)
         raise ConfigError(
-            f"Nothing of '{path}' has landed, so there is nothing to retract. "
-            + (f"These have: {others}." if others else "No file has.")
+            f"Nothing of '{path}' has landed or was set aside, so there is nothing to retract. "
+            + (f"Such files are: {others}." if others else "There is no such file at all.")
         )
     load_id = _next_load_id(own)
-    return _noted(own, [{**row, "load_id": load_id} for row in found], RETRACTING, run_id)
+    _wish(own, [{**row, "load_id": load_id} for row in found], RETRACTING, run_id)
+    if aside:
+        files = " or ".join(
+            f"({books.is_of_table(row['source_name'], row['table_name'])} "
+            f"and file = {books.literal(row['file'])})"
+            for row in aside
+        )
+        spark.sql(
+            f"update {books.DEAD_LETTER} set superseded_by = 0 "
+            f"where superseded_by is null and ({files})"
+        )
+        # As if it had been read again, under the same load: that ends the wish.
+        _wish(own, aside, "set_aside", run_id)
+    return _tables_of([*found, *aside])
 
 
 def _below(path: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -501,9 +522,7 @@ def _alike(path: str, rows: Iterable[Mapping[str, Any]], number: int) -> str:
     return ", ".join(sorted(difflib.get_close_matches(path, files, n=number, cutoff=0)))
 
 
-def _noted(own: Books, rows: Sequence[Mapping[str, Any]], status: str, run_id: str) -> str:
-    """Write a status for files; gives the names of their tables."""
-    _wish(own, rows, status, run_id)
+def _tables_of(rows: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(sorted({books.table_of(row) for row in rows}))
 
 

@@ -11,7 +11,7 @@ from tidemark.ingest import books, files, ledger
 from tidemark.ingest.books import Books
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.landed import Landed
-from tidemark.ingest.reasons import Why
+from tidemark.reasons import Why
 from tidemark.storage import LandingFolder
 
 # Smaller files do not make a run large.

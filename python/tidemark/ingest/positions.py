@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tidemark.ingest import full_loads, macros
 from tidemark.ingest.events import IS_GOOD
 from tidemark.ingest.load import Load
-from tidemark.ingest.reasons import Reason, Why
+from tidemark.reasons import Reason, Why
 
 # MySQL writes when a statement began, and the clocks of two servers differ.
 _HOUR = "interval 1 hour"

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark.feeds import Feed
 from tidemark.ingest import macros
-from tidemark.ingest.reasons import Reason, Why
+from tidemark.reasons import Reason, Why
 
 # Times, and the reason why changes from before are refused.
 TooLate = Sequence[tuple[datetime, Reason]]
@@ -32,6 +32,7 @@ def of(feed: Feed, kind: str, too_late: TooLate) -> list[SparkColumn]:
         F.col("_column").alias("column"),
         F.col("_value").alias("value"),
         F.col("_reason").alias("reason"),
+        F.col("_code").alias("code"),
     )
     # A delete needs no other columns.
     is_read = F.col("_column").isNull() | F.col("_column").isin(*feed.key, *feed.sequence_columns)
@@ -79,9 +80,9 @@ def of(feed: Feed, kind: str, too_late: TooLate) -> list[SparkColumn]:
         found.append(
             _problem(is_update & F.expr(is_undeclared), feed.changed_columns, text, reason)
         )
-    if feed.checks:
-        is_wrong = F.col("_failed").isNotNull() & ~F.coalesce(F.col("_is_delete"), F.lit(False))
-        found.append(_problem(is_wrong, None, nothing, F.col("_failed")))
+    for check, _ in feed.checks:
+        is_wrong = (F.col("_failed") == check) & ~F.coalesce(F.col("_is_delete"), F.lit(False))
+        found.append(_problem(is_wrong, None, nothing, Why.FAILS_CHECK(check=check)))
     if feed.ahead:
         latest = F.expr(f"current_timestamp() + interval {feed.ahead}")
         reason = Why.RECORD_AHEAD(ahead=feed.ahead)
@@ -97,14 +98,14 @@ def of(feed: Feed, kind: str, too_late: TooLate) -> list[SparkColumn]:
 
 
 def _problem(
-    when: SparkColumn, column: str | None, value: SparkColumn, reason: Reason | SparkColumn
+    when: SparkColumn, column: str | None, value: SparkColumn, reason: Reason
 ) -> SparkColumn:
-    sentence = F.lit(str(reason)) if isinstance(reason, Reason) else reason
     return F.when(
         when,
         F.struct(
             F.lit(column).cast("string").alias("column"),
             value.cast("string").alias("value"),
-            sentence.alias("reason"),
+            F.lit(str(reason)).alias("reason"),
+            F.lit(reason.code.name).alias("code"),
         ),
     )

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidemark.ingest import events
-from tidemark.ingest.reasons import Reason, Why
+from tidemark.reasons import Reason, Why
 
 
 def names_told(found: DataFrame) -> list[tuple[datetime, str, str]]:

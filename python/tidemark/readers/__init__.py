@@ -1,7 +1,7 @@
 """Read files into records, in Spark's Python workers. One module per file type.
 
-All readers return the same: a record's position in the file, the reason if it is bad, its metadata
-(operation, time, position in the source's log), and its columns as text.
+All readers return the same: a record's position in the file, the reason and its code if it is bad,
+its metadata (operation, time, position in the source's log), and its columns as text.
 """
 
 import gzip
@@ -23,7 +23,6 @@ import pyarrow.ipc
 from tidemark.feeds import Feed
 from tidemark.readers import avro_files, csv_files, json_files, parquet_files
 from tidemark.readers.records import (
-    NO_BYTES,
     NO_ROWS,
     ROWS,
     Records,
@@ -31,10 +30,10 @@ from tidemark.readers.records import (
     is_of_machine,
     schema,
 )
+from tidemark.reasons import Why
 
-__all__ = ["NO_BYTES", "NO_ROWS", "schema"]
+__all__ = ["NO_ROWS", "schema"]
 
-VANISHED = "the file vanished or changed before it was read"
 _GZIP = b"\x1f\x8b"
 # How many bytes of a file, and of its records, are kept in memory. The rest is spilled to disk.
 IN_MEMORY = 64 << 20
@@ -62,10 +61,16 @@ def has_parts(name: str, feed: Feed) -> bool:
     return is_parquet and feed.format in ("dms", "extract")
 
 
-def type_of_file(name: str) -> str | None:
-    """The file type from the name: `csv`, `json`, `jsonl`, `ndjson`, `parquet`, `avro`, or None."""
+def type_of_file(name: str, start: bytes = b"") -> str | None:
+    """The file type: `csv`, `json`, `jsonl`, `ndjson`, `parquet`, `avro`, or None.
+
+    Names that Kafka sinks write do not tell it; the first 4 bytes do, `start`.
+    """
     found = _TYPE.search(name)
-    return found[1].lower() if found else None
+    if found:
+        return found[1].lower()
+    otherwise = "json" if start.lstrip()[:1] in (b"{", b"[") else None
+    return {parquet_files.MAGIC: "parquet", avro_files.MAGIC: "avro"}.get(start, otherwise)
 
 
 def reader(feed: Feed, kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -217,21 +222,20 @@ def records_of(
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as aside:
         try:
             if file is None:
-                raise UnreadableFileError(VANISHED)
+                raise UnreadableFileError(Why.VANISHED())
             try:
                 _put_aside(aside, path, file, feed, kind, part)
             finally:
                 if not _is_version(file, version):
-                    raise UnreadableFileError(VANISHED)
+                    raise UnreadableFileError(Why.VANISHED())
         except Exception as error:
             if is_of_machine(error):
                 raise
             if not isinstance(error, UnreadableFileError):
                 # An unexpected error in one file must not stop the others.
-                error = UnreadableFileError(
-                    f"the file cannot be read: {type(error).__name__}", error
-                )
-            unreadable = Records.unreadable(str(error), error.value)
+                reason = Why.UNREADABLE(str(error), error=type(error).__name__)
+                error = UnreadableFileError(reason)
+            unreadable = Records.unreadable(error.reason)
             yield from unreadable.as_table(feed, path).to_batches()
             return
         aside.seek(0)
@@ -264,7 +268,7 @@ def _unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     if not start:
-        raise UnreadableFileError(NO_BYTES)
+        raise UnreadableFileError(Why.NO_BYTES())
     if start != _GZIP:
         yield file
         return
@@ -274,12 +278,10 @@ def _unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
             packed = gzip.GzipFile(fileobj=file, mode="rb")
             while piece := packed.read(_PIECE):
                 if plain.tell() + len(piece) > limit:
-                    raise UnreadableFileError(
-                        f"the gzip file of {size} bytes unpacks to more than {limit}"
-                    )
+                    raise UnreadableFileError(Why.GZIP_TOO_LARGE(size=size, limit=limit))
                 plain.write(piece)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise UnreadableFileError(f"the gzip file is damaged: {error}") from error
+            raise UnreadableFileError(Why.GZIP_DAMAGED(error=error)) from error
         plain.seek(0)
         yield plain
 
@@ -287,16 +289,9 @@ def _unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
 def _read(
     name: str, file: IO[bytes], feed: Feed, kind: str, part: tuple[int, int]
 ) -> Iterator[Records]:
-    read = _READ[type_of_file(name) or _sniffed(file)]
+    start = file.read(4)
+    file.seek(0)
+    read = _READ[type_of_file(name, start) or "json"]
     if read is parquet_files.read:
         return parquet_files.read(file, name, feed, kind, part)
     return read(file, name, feed, kind)
-
-
-def _sniffed(file: IO[bytes]) -> str:
-    """The type of a file without a known extension, as Kafka sinks write, from its first bytes."""
-    start = file.read(4)
-    file.seek(0)
-    if start == parquet_files.MAGIC:
-        return "parquet"
-    return "avro" if start == avro_files.MAGIC else "json"

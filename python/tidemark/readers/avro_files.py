@@ -10,6 +10,7 @@ import fastavro.read
 from tidemark.feeds import Feed
 from tidemark.readers import debezium, documents
 from tidemark.readers.records import Records, UnreadableFileError, is_of_machine
+from tidemark.reasons import Why
 
 MAGIC = b"Obj\x01"
 
@@ -63,7 +64,7 @@ def documents_of(file: IO[bytes]) -> tuple[Any, Iterator[Any]]:
     Raises UnreadableFileError if the file is damaged, possibly while the records are read.
     """
     if file.read(len(MAGIC)) != MAGIC:
-        raise UnreadableFileError("not an Avro file")
+        raise UnreadableFileError(Why.NOT_AVRO())
     file.seek(0)
     with _damage_told():
         found = fastavro.reader(file, handle_unicode_errors="tidemark")
@@ -82,9 +83,8 @@ def _damage_told() -> Iterator[None]:
     except Exception as error:  # damaged files raise many types
         if is_of_machine(error):
             raise
-        raise UnreadableFileError(
-            f"the Avro file is damaged: {type(error).__name__}", error
-        ) from error
+        reason = Why.AVRO_DAMAGED(str(error), error=type(error).__name__)
+        raise UnreadableFileError(reason) from error
 
 
 def fields_of(schema: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from tidemark.readers.records import (
     old_keys,
 )
 from tidemark.readers.texts import bad_rows, odd_characters, pieces_of
+from tidemark.reasons import Reason, Why
 
 # Replaces a delimiter of several characters. Arrow supports only single ones.
 _UNIT = "\x1f"
@@ -60,7 +61,7 @@ def read(file: IO[bytes], name: str, feed: Feed, kind: str) -> Iterator[Records]
         names = _by_place(feed, kind)
         first = [folded(field) for field in _first_fields(text, delimiter)]
         if first == [folded(field) for field in found]:
-            raise UnreadableFileError("the file starts with a header: check the feed's header")
+            raise UnreadableFileError(Why.HAS_HEADER())
     is_told = not has_header
     for part in _parse(text, delimiter, len(found), feed, skip=1 if has_header else 0):
         of_part = _records(part, names, feed)
@@ -80,7 +81,7 @@ def columns_of(text: str, feed: Feed) -> list[list[str | None]]:
     try:
         widths = Counter(len(record) for record in itertools.islice(records, _COUNTED) if record)
     except csv.Error as error:
-        raise UnreadableFileError("not readable as CSV", error) from None
+        raise UnreadableFileError(Why.NOT_CSV(str(error))) from None
     if not widths:
         return []
     parts = _parse(source, delimiter, widths.most_common(1)[0][0], feed, skip=0)
@@ -237,7 +238,7 @@ def _plain(text: str, feed: Feed) -> str:
 def _in_single_characters(text: str, feed: Feed) -> str:
     """Replace delimiters of several characters by single ones."""
     if _UNIT in text and feed.delimiter != _UNIT:
-        raise UnreadableFileError("not readable as CSV: it contains the character 0x1F")
+        raise UnreadableFileError(Why.CSV_HAS_0X1F())
     places = {feed.delimiter: _UNIT}
     if feed.row_delimiter:
         places[feed.row_delimiter] = "\n"
@@ -262,7 +263,7 @@ def _require_end(text: _Text, delimiter: str) -> None:
             pass
     except csv.Error as error:
         if "unexpected end" in str(error):
-            raise UnreadableFileError("the file ends inside quotes: it is incomplete") from None
+            raise UnreadableFileError(Why.ENDS_IN_QUOTES()) from None
 
 
 def _first_fields(text: _Text, delimiter: str) -> list[str]:
@@ -315,7 +316,7 @@ class _Part:
 
     good: pa.Table
     positions: Sequence[int]
-    bad: list[tuple[int, str, str]]
+    bad: list[tuple[int, str, Reason]]
 
 
 class _TooLargeError(Exception):
@@ -341,14 +342,14 @@ def _parse(text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int) ->
         except _TooLargeError:
             continue
         return
-    raise UnreadableFileError(f"not readable as CSV: a record exceeds {times * BLOCK >> 20} MB")
+    raise UnreadableFileError(Why.CSV_RECORD_TOO_LARGE(megabytes=times * BLOCK >> 20))
 
 
 def _parsed(
     text: _Text, delimiter: str, width: int, feed: Feed, *, skip: int, block: int
 ) -> Iterator[_Part]:
     names = [str(at) for at in range(width)]
-    bad: list[tuple[int, str, str]] = []
+    bad: list[tuple[int, str, Reason]] = []
     refused: set[int] = set()
     blank: list[int] = []
 
@@ -357,7 +358,7 @@ def _parsed(
             # Old DMS versions write such a line when a task starts or stops.
             blank.append(row.number)
         else:
-            reason = f"{row.actual_columns} fields instead of {row.expected_columns}"
+            reason = Why.WRONG_WIDTH(found=row.actual_columns, expected=row.expected_columns)
             # Blank lines are not counted.
             number = row.number - len(blank)
             refused.add(number)
@@ -404,7 +405,7 @@ def _parsed(
         if is_quoted:
             _require_end(text, delimiter)
         if "Empty CSV" not in str(error):
-            raise UnreadableFileError("not readable as CSV", error) from error
+            raise UnreadableFileError(Why.NOT_CSV(str(error))) from error
     if told < len(bad) or part is None:
         nothing = pa.table({name: pa.array([], pa.string()) for name in names})
         yield _Part(nothing, [], bad[told:])

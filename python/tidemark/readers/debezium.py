@@ -27,6 +27,7 @@ from tidemark.readers.records import (
     base64_of,
     named,
 )
+from tidemark.reasons import Why
 
 OPERATIONS = {"c": "I", "u": "U", "d": "D", "r": "R", "t": "T"}
 # Microseconds per unit, as a fraction.
@@ -81,7 +82,7 @@ def records(
     """The records of a file's events. `meanings` has the types that the file declares."""
     offset = offset_in(name, feed)
     if offset is None and feed.is_by_offset:
-        raise UnreadableFileError("the name has no offset to order by (sequence: offset)")
+        raise UnreadableFileError(Why.NO_OFFSET())
     return Records.in_parts(_all_rows(found, offset, feed, meanings))
 
 
@@ -130,7 +131,7 @@ def _rows(
         event = _event(document, feed)
         return _of_event(event, feed, meanings, names_of)
     except WrongValueError as error:
-        return [{"_reason": str(error)}]
+        return [{"_reason": error.reason}]
 
 
 def _of_event(
@@ -155,10 +156,7 @@ def _of_event(
     if by_position:
         shared["_sequence"] = position
         if position is None and not is_snapshot:
-            shared["_reason"] = (
-                "no position in the source's log (lsn, file and pos, scn): "
-                "add it to add.fields, or set another sequence"
-            )
+            shared["_reason"] = Why.NO_POSITION()
     row = _columns(event.row, op, feed, meanings, names_of)
     if op != "U" or not event.old_row:
         return [shared | row]
@@ -197,14 +195,14 @@ def _columns(
         try:
             columns[name] = decoded(value, name, types[name], meanings.get(keys[at]), feed)
         except WrongValueError as error:
-            columns |= {"_reason": str(error), "_column": name, "_value": text_of(value)}
+            columns |= {"_reason": error.reason, "_column": name, "_value": text_of(value)}
     others = {}
     for at, name in names.others.items():
         try:
             if values[at] is not None and op != "D":
                 others[f"{name} string"] = told(values[at])
         except WrongValueError as error:
-            columns |= {"_reason": str(error), "_column": name, "_value": text_of(values[at])}
+            columns |= {"_reason": error.reason, "_column": name, "_value": text_of(values[at])}
     return columns | ({"_others": others} if others else {})
 
 
@@ -230,10 +228,7 @@ def _event(document: Mapping[str, Any], feed: Feed) -> _Event:
         return _enveloped(document)
     event = flattened(document, feed.field_prefix)
     if not event.source and not feed.upserts_only:
-        raise WrongValueError(
-            f"not a Debezium event: no envelope and no field that starts with {feed.field_prefix} "
-            "(check field_prefix, upserts_only)"
-        )
+        raise WrongValueError(Why.NO_EVENT(prefix=feed.field_prefix))
     return event
 
 
@@ -259,7 +254,7 @@ def _enveloped(document: Mapping[str, Any]) -> _Event:
     row = before if op == "d" else after
     if not isinstance(row, Mapping):
         image = "before" if op == "d" else "after"
-        raise WrongValueError(f"operation {op} without the row in {image}")
+        raise WrongValueError(Why.NO_ROW_IMAGE(operation=op, image=image))
     return _Event(op, row, source, times, before if isinstance(before, Mapping) else None)
 
 
@@ -385,7 +380,7 @@ def decoded(
     if data_type.startswith("timestamp") and is_number(value):
         unit = UNITS.get(what) or feed.unit_of(name)
         if not unit:
-            raise WrongValueError("a number without a unit: set timestamp_unit")
+            raise WrongValueError(Why.NO_UNIT())
         return _moment(value, unit)
     if what in TIMES and is_number(value):
         return _time_of_day(value, TIMES[what])
@@ -410,7 +405,7 @@ def _decimal(value: Any, data_type: str, scale: int | None, what: str, feed: Fee
         if what in _DECIMALS or feed.decimals == "base64":
             return _scaled(_bytes(value), scale)
         if feed.decimals != "text" and is_base64 and is_text:
-            raise WrongValueError("base64 or a number: set decimals")
+            raise WrongValueError(Why.BASE64_OR_NUMBER())
         if feed.decimals != "text" and is_base64:
             return _scaled(_bytes(value), scale)
     return text_of(value)
@@ -420,13 +415,13 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
-        raise WrongValueError("not base64") from None
+        raise WrongValueError(Why.NOT_BASE64()) from None
 
 
 def _scaled(unscaled: bytes, scale: int) -> str:
     """A decimal of Kafka Connect: a big-endian two's complement number with a scale."""
     if abs(scale) > _LARGEST_SCALE:
-        raise WrongValueError(f"the decimal has an invalid scale: {scale}")
+        raise WrongValueError(Why.INVALID_SCALE(scale=scale))
     sign, figures, _ = Decimal(int.from_bytes(unscaled, "big", signed=True)).as_tuple()
     return format(Decimal((sign, figures, -scale)), "f")
 

@@ -20,6 +20,7 @@ from tidemark.readers.records import (
     named,
 )
 from tidemark.readers.texts import WRONG
+from tidemark.reasons import Reason, Why
 
 # MongoDB's extended JSON: an object with one such field represents its value.
 _EXTENDED = ("$oid", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$uuid")
@@ -44,10 +45,10 @@ class Entries(list[tuple[Any, Any]]):
 class Broken(str):
     """Text that is not a valid document or value, with the reason."""
 
-    reason = ""
+    reason: Reason
 
     @classmethod
-    def because(cls, reason: str, text: str) -> "Broken":
+    def because(cls, reason: Reason, text: str) -> "Broken":
         """Create one from a text and the reason."""
         broken = cls(text)
         broken.reason = reason
@@ -81,7 +82,7 @@ def told(value: Any) -> str | None:
         raise WrongValueError(value.reason)
     text = text_of(value)
     if text and WRONG in text:
-        raise WrongValueError("not utf-8")
+        raise WrongValueError(Why.NOT_IN_ENCODING(encoding="utf-8"))
     return text
 
 
@@ -127,7 +128,7 @@ def _rows(found: Iterable[Any], feed: Feed, types: Mapping[str, str]) -> Iterato
         fields = list(flattened(document, kept_whole))
         found_names = tuple(name for name, _ in fields)
         if len(set(found_names)) < len(found_names):
-            return {"_reason": "two fields have the same flattened name"}
+            return {"_reason": Why.SAME_FLAT_NAME()}
         if found_names not in known:
             known[found_names] = named(found_names, feed, "changes", is_whole=False)
         return _by_names(fields, known[found_names], feed, types)
@@ -147,7 +148,7 @@ def rows_of(document: Any, read: Callable[[Any], list[dict[str, Any]]]) -> Itera
     except Exception as error:
         if isinstance(error, UnreadableFileError) or is_of_machine(error):
             raise
-        rows = [{"_reason": f"the record cannot be read: {error!r}"}]
+        rows = [{"_reason": Why.UNREADABLE_RECORD(error=repr(error))}]
     for row in rows:
         if "_reason" in row and "_raw" not in row:
             with suppress(RecursionError):
@@ -159,7 +160,7 @@ def refused(document: Any) -> dict[str, Any]:
     """The fields of a record that is not a document."""
     if isinstance(document, Broken):
         return {"_raw": str(document), "_reason": document.reason}
-    return {"_reason": "not a JSON object"}
+    return {"_reason": Why.NOT_AN_OBJECT()}
 
 
 def _by_names(
@@ -172,7 +173,7 @@ def _by_names(
             in_text = name in feed.binary_columns and isinstance(values[at], str)
             row[name] = base64_of(values[at], feed) if in_text else told(values[at])
         except WrongValueError as error:
-            row |= {"_reason": str(error), "_column": name, "_value": text_of(values[at])}
+            row |= {"_reason": error.reason, "_column": name, "_value": text_of(values[at])}
     if names.op is not None:
         row["_source_op"] = text_of(values[names.op])
     if names.time is not None:
@@ -183,7 +184,7 @@ def _by_names(
             if values[at] is not None:
                 others[f"{name} {types.get(fields[at][0], 'string')}"] = told(values[at])
         except WrongValueError as error:
-            row |= {"_reason": str(error), "_column": name, "_value": text_of(values[at])}
+            row |= {"_reason": error.reason, "_column": name, "_value": text_of(values[at])}
     if others:
         row["_others"] = others
     return row
@@ -219,11 +220,12 @@ def unwrapped(value: Any) -> Any:
             try:
                 return EPOCH + timedelta(milliseconds=int(since_1970))
             except (TypeError, ValueError, OverflowError):
-                reason = "$date is not in milliseconds within the years 1 to 9999"
-                return Broken.because(reason, f'{{"$date": {json_of(inner)}}}')
+                text = f'{{"$date": {json_of(inner)}}}'
+                return Broken.because(Why.DATE_OUT_OF_RANGE(), text)
         return inner
     if name == "$binary" and isinstance(inner, Mapping):
         if isinstance(inner.get("base64"), str):
             return inner["base64"]
-        return Broken.because("$binary has no base64", f'{{"$binary": {json_of(inner)}}}')
+        text = f'{{"$binary": {json_of(inner)}}}'
+        return Broken.because(Why.BINARY_LACKS_BASE64(), text)
     return inner if name == "$binary" else value

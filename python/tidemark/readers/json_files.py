@@ -10,6 +10,7 @@ from tidemark.readers import debezium, documents
 from tidemark.readers.documents import Broken, Number
 from tidemark.readers.records import Records, UnreadableFileError
 from tidemark.readers.texts import bad_text, odd_characters, pieces_of
+from tidemark.reasons import Reason, Why
 
 
 def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def documents_of(pieces: Iterable[str], feed: Feed) -> Iterator[Any]:
             continue
         yield _document(text, odd)
     if in_array:
-        raise UnreadableFileError("the JSON array has no end")
+        raise UnreadableFileError(Why.ENDS_IN_ARRAY())
 
 
 class _Window:
@@ -92,14 +93,14 @@ class _Window:
         return True
 
 
-def _document(text: _Window, odd: Mapping[str, str]) -> Any:
+def _document(text: _Window, odd: Mapping[str, Reason]) -> Any:
     while True:
         try:
             document, end = _DECODER.raw_decode(text.text, text.at)
         except json.JSONDecodeError as error:
             if _may_go_on(error, text) and text.read_on():
                 continue
-            wrong: str | None = f"not JSON: {error.msg}"
+            wrong: Reason | None = Why.NOT_JSON(error=error.msg)
             end = _end_of_line(text)
         except RecursionError:
             wrong, end = _TOO_DEEP, _end_of_deep(text)
@@ -114,17 +115,17 @@ def _document(text: _Window, odd: Mapping[str, str]) -> Any:
         return Broken.because(wrong, found.rstrip("\r")) if wrong else document
 
 
-_TOO_DEEP = f"objects and lists are nested more than {DEEPEST} levels deep"
+_TOO_DEEP = Why.TOO_DEEP(deepest=DEEPEST)
 
 
-def _bad_document(found: str, odd: Mapping[str, str]) -> str | None:
+def _bad_document(found: str, odd: Mapping[str, Reason]) -> Reason | None:
     """Why a document is refused although it is JSON, or None."""
     if "\\u" in found and _MAY_BE_ODD.search(found):
         end = _PLAIN.match(found).end()  # type: ignore[union-attr]
         if end < len(found):
             is_nul = found.startswith("\\u0000", end)
-            what = "a NUL character" if is_nul else "half a surrogate pair"
-            return f"contains {what} ({found[end : end + 6]})"
+            why = Why.HAS_ESCAPED_NUL if is_nul else Why.HAS_HALF_A_PAIR
+            return why(escape=found[end : end + 6])
     # Count first, because it is fast.
     may_be_deep = found.count("{") + found.count("[") > DEEPEST
     if may_be_deep and max(depth for depth, _ in _depths(found, 0)) > DEEPEST:

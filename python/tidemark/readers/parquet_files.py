@@ -26,6 +26,7 @@ from tidemark.readers.records import (
     require_names_once,
 )
 from tidemark.readers.texts import WRONG, bad_rows
+from tidemark.reasons import Why
 
 MAGIC = b"PAR1"
 
@@ -90,7 +91,7 @@ def _of_table(table: pa.Table, schema: pa.Schema, names: Names, feed: Feed, firs
     texts = [text_of(column, kind) for column, kind in zip(table.columns, types, strict=True)]
     columns = names.columns(lambda at: texts[at], lambda at: spark_type(types[at]))
     columns["_position"] = list(range(first, first + table.num_rows))
-    reasons = bad_rows(texts, {WRONG: "not utf-8"})
+    reasons = bad_rows(texts, {WRONG: Why.NOT_IN_ENCODING(encoding="utf-8")})
     if reasons:
         columns["_reason"] = reasons
     for at, name in names.declared.items():
@@ -120,7 +121,7 @@ def tables_of(file: IO[bytes], **options: Any) -> tuple[pa.Schema, Iterator[pa.T
     Raises UnreadableFileError if the file is incomplete, possibly while the rows are read.
     """
     if file.read(len(MAGIC)) != MAGIC:
-        raise UnreadableFileError("not a Parquet file")
+        raise UnreadableFileError(Why.NOT_PARQUET())
     file.seek(0)
     with _damage_told():
         # By default Arrow reads the old type INT96 as nanoseconds, which end in the year 2262.
@@ -141,11 +142,11 @@ def _damage_told() -> Iterator[None]:
     try:
         yield
     except pa.ArrowNotImplementedError as error:
-        raise UnreadableFileError(f"the Parquet file has an unsupported type: {error}") from error
+        raise UnreadableFileError(Why.PARQUET_TYPE(error=error)) from error
     except (pa.ArrowException, OSError) as error:
         if is_of_machine(error):
             raise
-        raise UnreadableFileError(f"the Parquet file is damaged: {error}") from error
+        raise UnreadableFileError(Why.PARQUET_DAMAGED(error=error)) from error
 
 
 # --- types ----------------------------------------------------------------------------------------

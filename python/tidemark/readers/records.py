@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from tidemark.errors import printable
 from tidemark.feeds import RESERVED, Feed
+from tidemark.reasons import Reason, Why
 
-NO_BYTES = "the file is empty (0 bytes)"
 # What `_skipped` says in the one row of an extract's file that has no rows.
 NO_ROWS = "no rows"
 
@@ -27,6 +27,7 @@ RECORD = {
     "_position": "bigint",
     "_raw": "string",
     "_reason": "string",
+    "_code": "string",
     "_column": "string",
     "_value": "string",
     "_skipped": "string",
@@ -45,16 +46,18 @@ _ARROW = {
 }
 
 
-class UnreadableFileError(Exception):
-    """The file is refused as a whole, with the reason as the message.
+class _RefusedError(Exception):
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
-    `value` appears only in the dead letter, because a library's message may quote a row.
-    """
 
-    def __init__(self, message: str, value: object = None) -> None:
-        # Column names may contain anything, but the dead letter must be storable.
-        super().__init__(printable(message))
-        self.value = None if value is None else printable(str(value))
+class UnreadableFileError(_RefusedError):
+    """The file is refused as a whole."""
+
+
+class WrongValueError(_RefusedError):
+    """A value is invalid."""
 
 
 _WRONG_VALUE = ("_reason", "_column", "_value")
@@ -75,10 +78,6 @@ def schema(feed: Feed) -> str:
     return ", ".join([*own, *columns, "_file_at timestamp", "_written_at timestamp"])
 
 
-class WrongValueError(Exception):
-    """A value is invalid, with the reason as the message."""
-
-
 def base64_of(text: str, feed: Feed) -> str:
     """A binary from a text file, encoded as `binary_text`, as base64."""
     try:
@@ -88,7 +87,7 @@ def base64_of(text: str, feed: Feed) -> str:
             return base64.b64encode(bytes.fromhex(re.sub(r"^(0x|\\x)", "", text))).decode()
         return base64.b64encode(base64.b64decode(text, validate=True)).decode()
     except ValueError:
-        raise WrongValueError(f"not {feed.binary_text} (binary_text)") from None
+        raise WrongValueError(Why.NOT_BINARY_TEXT(encoding=feed.binary_text)) from None
 
 
 def binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
@@ -101,23 +100,26 @@ def binaries(name: str, columns: dict[str, Any], feed: Feed) -> dict[str, Any]:
         try:
             texts[at] = None if text is None else base64_of(text, feed)
         except WrongValueError as error:
-            wrong["_reason"][at] = wrong["_reason"][at] or str(error)
+            wrong["_reason"][at] = wrong["_reason"][at] or error.reason
             wrong["_column"][at], wrong["_value"][at] = name, text
     return {name: texts, **wrong}
 
 
 @dataclass
 class Records:
-    """Columns of equal length: those of RECORD and declared ones. Missing columns are NULL."""
+    """Columns of equal length: those of RECORD and declared ones. Missing columns are NULL.
+
+    `_reason` has a Reason for each bad record, which `as_table` turns into its sentence and code.
+    """
 
     columns: dict[str, Any] = field(default_factory=dict)
     rows: int = 0
     parts: "list[Records]" = field(default_factory=list)
 
     @classmethod
-    def unreadable(cls, reason: str, value: str | None = None) -> "Records":
+    def unreadable(cls, reason: Reason) -> "Records":
         """The single row of a refused file."""
-        return cls({"_reason": [reason], "_value": [value]}, 1)
+        return cls({"_reason": [reason], "_value": [reason.value and printable(reason.value)]}, 1)
 
     @classmethod
     def from_rows(cls, rows: Sequence[dict[str, Any]]) -> "Records":
@@ -149,9 +151,15 @@ class Records:
         """The records as an Arrow table with the columns of `schema(feed)`."""
         types = {name: _ARROW[data_type] for name, data_type in RECORD.items()}
         types |= dict.fromkeys(feed.column_names, pa.string())
+        columns = self.columns
+        if reasons := columns.get("_reason"):
+            columns = columns | {
+                "_reason": [reason and str(reason) for reason in reasons],
+                "_code": [reason and reason.code.name for reason in reasons],
+            }
         arrays = {}
         for name, data_type in types.items():
-            values = self.columns.get(name)
+            values = columns.get(name)
             if name == "_file":
                 values = pa.repeat(path, self.rows)
             elif values is None:
@@ -249,16 +257,16 @@ def named(found: Sequence[str], feed: Feed, kind: str, *, is_whole: bool = True)
     left = dict(enumerate(found))
     op = _take(left, feed.op_column, feed.column_names)
     if op is None and is_whole and feed.needs_op(kind):
-        raise UnreadableFileError(f"the file lacks {feed.op_column}")
+        raise UnreadableFileError(Why.LACKS_OPERATION(column=feed.op_column))
     at_time = None
     if feed.timestamp_column and feed.timestamp_column not in feed.column_names:
         at_time = _take(left, feed.timestamp_column)
         if at_time is None and is_whole:
-            raise UnreadableFileError(f"the file lacks {feed.timestamp_column} (timestamp_column)")
+            raise UnreadableFileError(Why.LACKS_TIME(column=feed.timestamp_column))
     declared = declared_names(left, feed.column_names)
     missing = [name for name in feed.key if name not in declared.values()]
     if missing and is_whole:
-        raise UnreadableFileError(f"the file lacks {', '.join(missing)} (key)")
+        raise UnreadableFileError(Why.LACKS_KEY_COLUMNS(columns=", ".join(missing)))
     before = {}
     prefix = folded(feed.before_image_prefix or "")
     if prefix:
@@ -273,7 +281,7 @@ def require_names_once(names: Sequence[str]) -> None:
     """Raise UnreadableFileError if a column's name is there twice."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise UnreadableFileError(f"the file repeats a column: {', '.join(repeated)}")
+        raise UnreadableFileError(Why.REPEATS_COLUMNS(columns=", ".join(repeated)))
 
 
 def declared_names(left: dict[int, str], names: Sequence[str]) -> dict[int, str]:
@@ -293,9 +301,7 @@ def declared_names(left: dict[int, str], names: Sequence[str]) -> dict[int, str]
 def other_names(left: dict[int, str], feed: Feed) -> dict[int, str]:
     """Safe names for undeclared columns, with `_2` and so on appended if a name is taken."""
     if left and feed.new_columns == "refuse":
-        raise UnreadableFileError(
-            f"the file has columns that are not declared: {', '.join(left.values())}"
-        )
+        raise UnreadableFileError(Why.NEW_COLUMNS(columns=", ".join(left.values())))
     taken = {name.lower() for name in feed.column_names} | set(RESERVED)
     others = {}
     for at, name in left.items():

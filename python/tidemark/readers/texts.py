@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from tidemark.feeds import Feed
 from tidemark.readers.records import UnreadableFileError
+from tidemark.reasons import Reason, Why
 
 # Replaces bytes that are invalid in the file's encoding. It is a noncharacter.
 WRONG = "\ufdd0"
@@ -28,9 +29,9 @@ def pieces_of(file: IO[bytes], feed: Feed) -> Iterator[str]:
     start = file.read(4)
     for magic, what in _MAGIC.items():
         if start.startswith(magic):
-            raise UnreadableFileError(f"not a text file: it is {what}")
+            raise UnreadableFileError(Why.NOT_TEXT(what=what))
     if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and "16" not in feed.encoding:
-        raise UnreadableFileError("not a text file in utf-8: it is UTF-16, set encoding")
+        raise UnreadableFileError(Why.UTF_16())
     decoder = codecs.getincrementaldecoder(feed.encoding)("tidemark")
     file.seek(0)
     is_first = True
@@ -44,12 +45,12 @@ def pieces_of(file: IO[bytes], feed: Feed) -> Iterator[str]:
         yield rest
 
 
-def odd_characters(feed: Feed) -> dict[str, str]:
+def odd_characters(feed: Feed) -> dict[str, Reason]:
     """The characters that make a text invalid, each with the reason."""
-    return {WRONG: f"not {feed.encoding}", "\x00": "contains a NUL character"}
+    return {WRONG: Why.NOT_IN_ENCODING(encoding=feed.encoding), "\x00": Why.HAS_NUL()}
 
 
-def bad_text(value: str, odd: Mapping[str, str]) -> str | None:
+def bad_text(value: str, odd: Mapping[str, Reason]) -> Reason | None:
     """Why a text is invalid, or None."""
     for character, reason in odd.items():
         if character in value:
@@ -66,8 +67,8 @@ def _may_hold(column: pa.ChunkedArray | pa.Array, characters: Iterable[str]) -> 
 
 
 def bad_rows(
-    columns: Iterable[pa.ChunkedArray | pa.Array], odd: Mapping[str, str]
-) -> list[str | None] | None:
+    columns: Iterable[pa.ChunkedArray | pa.Array], odd: Mapping[str, Reason]
+) -> list[Reason | None] | None:
     """The reason per row, or None if all rows are valid."""
     columns = [column for column in columns if _may_hold(column, odd)]
     pattern = "|".join(f"\\x{{{ord(character):x}}}" for character in odd)

@@ -22,10 +22,12 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv
 
+from tidemark.errors import printable
 from tidemark.feeds import Feed
 from tidemark.readers import avro_files, documents, json_files, parquet_files, type_of_file
 from tidemark.readers.documents import Broken, Number
 from tidemark.readers.records import UnreadableFileError
+from tidemark.reasons import Why
 
 TEXT_BYTES = 1 << 20
 ROWS = 2_000
@@ -97,16 +99,18 @@ def read(path: Path, opened: Open = on_disk) -> Sample:
         with _unpacked(path, opened) as file:
             start = file.read(4)
             file.seek(0)
-            kind = type_of_file(path.name) or _sniffed(start)
+            kind = type_of_file(path.name, start)
+            if not kind:
+                raise UnreadableSampleError("its type is unknown, by its name and its first bytes")
             if not start:
-                raise UnreadableSampleError("the file is empty (0 bytes)")
+                raise UnreadableSampleError(str(Why.NO_BYTES()))
             if kind == "parquet":
                 return _parquet(path, file)
             if kind == "avro":
                 return _avro(path, file)
             sample = _text(path, kind, file)
     except UnreadableFileError as error:
-        more = f": {error.value}" if error.value else ""
+        more = f": {printable(error.reason.value)}" if error.reason.value else ""
         raise UnreadableSampleError(f"{error}{more}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableSampleError(f"not readable: {error}") from error
@@ -128,16 +132,6 @@ def _unpacked(path: Path, opened: Open) -> Iterator[Any]:
         with gzip.open(file) as plain:
             is_parquet = type_of_file(path.name) == "parquet"
             yield io.BytesIO(plain.read(_GZIP_PARQUET_BYTES)) if is_parquet else plain
-
-
-def _sniffed(start: bytes) -> str:
-    if start == parquet_files.MAGIC:
-        return "parquet"
-    if start == avro_files.MAGIC:
-        return "avro"
-    if start.lstrip()[:1] in (b"{", b"["):
-        return "json"
-    raise UnreadableSampleError("its type is unknown, by its name and its first bytes")
 
 
 # --- typed files ----------------------------------------------------------------------------------
@@ -223,7 +217,7 @@ def _whole_records(text: str) -> str:
 
 
 # The reader needs a feed, but uses only its encoding, and the text is already decoded.
-_ANY_FEED = Feed("", "", "", "", "debezium", "", (), ())
+_ANY_FEED = Feed("", "", "", "", format="debezium")
 
 
 def _documents(sample: Sample) -> Iterator[Any]:

@@ -100,8 +100,11 @@ def _train() -> None:
     (folder / "t" / "LOAD00000001.csv").write_text("1,2024-01-01,a,1\n2,2024-01-01,b,1\n")
     columns = (Column("id", "bigint"), Column("at", "date"), Column("name", "string"))
     feed = Feed(
-        *("training", "t", "log_training", "here", "dms", "t", ("id",)),
+        *("training", "t", "log_training", "here"),
         columns=(*columns, Column("seq", "bigint")),
+        format="dms",
+        path="t",
+        key=("id",),
         sequence=("seq",),
     )
     for name in ("LOAD00000002.csv", "20240102-000000000.csv"):

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.errors import ConfigError
-from tidemark.feeds import Feed, unescaped
+from tidemark.feed_values import unescaped
+from tidemark.feeds import Feed
 from tidemark.scaffold.discover.dms import Dialect
 from tidemark.scaffold.discover.dms_rules import Rule, literal, locator, matches, parsed, rules_of
 
@@ -237,7 +238,7 @@ class Task:
             found[name] = unescaped(found[name])
         if "null_text" in found:
             found["null_text"] = (found["null_text"],)
-        reads = Feed(*("", "", "", "", "dms", "", (), ()), **found)
+        reads = Feed("", "", "", "", format="dms", **found)
         images = self.images(schema, table) or {}
         return Dialect(
             reads,

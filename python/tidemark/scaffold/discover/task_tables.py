@@ -1,14 +1,12 @@
 """The tables that an AWS DMS task writes, from its settings and samples of its files."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from pyarrow import fs
 
-from tidemark import s3
+from tidemark import places
 from tidemark.errors import ConfigError
 from tidemark.ingest.file_names import SIDE, is_change
 from tidemark.readers.records import safe_name
@@ -245,7 +243,7 @@ class _Local:
 class _OnS3:
     def __init__(self, top: str, below: str) -> None:
         self.root, self.below = Path(top), below
-        self._client = s3.client()
+        self._files, _ = places.files_in(f"s3a://{top}")
 
     def folders(self) -> list[tuple[str, str]]:
         schemas = self._listed(str(self.root / self.below))
@@ -269,22 +267,13 @@ class _OnS3:
         )
 
     def open(self, file: Path) -> Any:
-        with _reaching(str(file)):
-            return self._client.open_input_file(str(file))
+        with places.reaching(f"s3a://{file} cannot be read"):
+            return self._files.open_input_file(str(file))
 
     def _listed(self, place: str, *, recursive: bool = False) -> Iterable[fs.FileInfo]:
-        with _reaching(place):
+        with places.reaching(f"s3a://{place} cannot be read"):
             selector = fs.FileSelector(place, allow_not_found=True, recursive=recursive)
-            return list(self._client.get_file_info(selector))
-
-
-@contextmanager
-def _reaching(place: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        text = re.sub(r"\s+", " ", str(error))
-        raise ConfigError(f"s3a://{place} cannot be read: {s3.why(text) or text}.") from error
+            return list(self._files.get_file_info(selector))
 
 
 def _is_aside(*parts: str) -> bool:
