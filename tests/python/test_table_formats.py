@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.project import REPO
 from tidemark import formats
 from tidemark.errors import ConfigError
+from tidemark.shared import shared
 from tidemark.spark import jars, session, spark_line
 
 ICEBERG = formats.OTHERS["iceberg"]
@@ -52,7 +54,7 @@ def test_a_project_asks_for_it(project: Path, file: str, text: str) -> None:
     assert formats.used() == [ICEBERG]
     assert [lock.name for lock in jars.session_locks()] == ["jars.lock", "jars-iceberg.lock"]
     own = {name for name in formats.settings() if name.startswith("spark.sql.catalog.iceberg")}
-    assert own == set(formats.settings())
+    assert {*formats.settings()} - own == {"spark.sql.catalog.spark_catalog"}
 
 
 def test_a_project_names_its_folders(project: Path) -> None:
@@ -75,12 +77,12 @@ def test_only_spark_3_needs_an_extension_to_call_procedures(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_line, "name", lambda: "3.5")
-    assert not formats.extensions()
+    assert formats.extensions() == ["io.delta.sql.DeltaSparkSessionExtension"]
     formats.note([ICEBERG])
-    (found,) = formats.extensions()
+    _, found = formats.extensions()
     assert found.endswith("IcebergSparkSessionExtensions")
     monkeypatch.setattr(spark_line, "name", lambda: "4.1")
-    assert not formats.extensions()
+    assert formats.extensions() == ["io.delta.sql.DeltaSparkSessionExtension"]
 
 
 def test_a_rest_catalog_gets_its_address_and_no_secret_is_a_setting(
@@ -122,6 +124,59 @@ def test_a_lake_with_tables_in_one_catalog_refuses_another(
     monkeypatch.delenv("TIDEMARK_CATALOG")
     with pytest.raises(ConfigError, match="now name the metastore.*Set the variables as before."):
         formats.require_catalogs()
+
+
+@pytest.fixture
+def of_iceberg(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose lake is to have Iceberg tables only."""
+    (project / "dbt_project.yml").write_text("name: p\nprofile: tidemark\n")
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(REPO / "profiles"))
+    monkeypatch.setattr(shared, "method", "")
+    monkeypatch.setenv("TIDEMARK_FORMAT", "iceberg")
+    return project
+
+
+def test_a_lake_of_iceberg_has_nothing_of_delta(of_iceberg: Path) -> None:
+    formats.claim()
+    assert (of_iceberg / ".tidemark/formats").read_text() == "iceberg spark_catalog\n"
+    found = session.settings()
+    assert found["spark.sql.catalog.spark_catalog"].endswith(".SparkSessionCatalog")
+    assert found["spark.sql.sources.default"] == "iceberg"
+    assert not [name for name, value in found.items() if ".delta." in value]
+    assert not [name for name in found if name.startswith("spark.sql.catalog.iceberg")]
+
+
+def test_a_lake_keeps_its_format(of_iceberg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metastore = of_iceberg / ".tidemark/metastore"
+    metastore.mkdir(parents=True)
+    with pytest.raises(ConfigError, match="format delta, but TIDEMARK_FORMAT means iceberg"):
+        formats.claim()
+    metastore.rmdir()
+    formats.claim()
+    metastore.mkdir()
+    formats.claim()
+    monkeypatch.delenv("TIDEMARK_FORMAT")
+    with pytest.raises(ConfigError, match="format iceberg, but TIDEMARK_FORMAT means delta"):
+        formats.claim()
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"TIDEMARK_FORMAT": "hudi"}, "TIDEMARK_FORMAT is 'hudi': it must be delta or iceberg"),
+        ({"TIDEMARK_CATALOG": "rest"}, "TIDEMARK_CATALOG is rest. Set only one"),
+        ({"TIDEMARK_CATALOG": "glue"}, "TIDEMARK_CATALOG is glue. Set only one"),
+        ({"DBT_TARGET": "thrift"}, "needs a target with embedded Spark"),
+    ],
+)
+def test_a_format_that_cannot_be_is_refused(
+    of_iceberg: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
+) -> None:
+    del of_iceberg
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=message):
+        formats.claim()
 
 
 def commits(table: Path, **at: int) -> None:

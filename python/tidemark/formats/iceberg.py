@@ -197,8 +197,9 @@ class Iceberg(Format):
                 "them, with the engine that created them"
             )
         left = _delete_orphans(spark, relation)
-        (newest,) = _rows(spark, relation, "snapshots")
-        return Forgotten(int(newest.snapshot_id), left)
+        newest = _rows(spark, relation, "snapshots")
+        # A table that was never written has none.
+        return Forgotten(int(newest[0].snapshot_id), left) if newest else None
 
     def lost(self, schema: str, folder: Path) -> Iterator[tuple[str, str]]:
         """See `Format`."""
