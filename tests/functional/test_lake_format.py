@@ -12,10 +12,8 @@ from tests.project import REPO, Project
 from tidemark import targets
 from tidemark.ingest import books
 
-_FUNCTIONAL = "tests/functional"
-_FIRST = [f"{_FUNCTIONAL}/test_first_tables.py"]
 _MORE = [
-    f"{_FUNCTIONAL}/test_{name}.py"
+    f"tests/functional/test_{name}.py"
     for name in ("convergence", "scenarios", "landings", "full_loads", "erase", "several_feeds")
 ]
 _IS_INNER = targets.lake_format() != "delta"
@@ -23,7 +21,7 @@ _IS_INNER = targets.lake_format() != "delta"
 
 @pytest.mark.skipif(_IS_INNER, reason="runs itself")
 @pytest.mark.parametrize(
-    "tests", [_FIRST, pytest.param(_MORE, marks=pytest.mark.slow)], ids=["first", "more"]
+    "tests", [[], pytest.param(_MORE, marks=pytest.mark.slow)], ids=["one", "more"]
 )
 def test_a_lake_of_iceberg_passes(tests: Sequence[str]) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *tests, __file__]
