@@ -1,30 +1,24 @@
 """`tidemark watch`: a run whenever files arrive.
 
 Each run is a process of its own, as from cron: it takes the lock, ends its session, and gives its
-memory back. Python's fork server has imported dbt and PySpark for it, which saves seconds, and
-`tidemark up` keeps Spark.
+memory back. It is a fork of the process of `tidemark up` that has imported dbt and PySpark.
 """
 
-import atexit
-import multiprocessing
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from types import FrameType
 
-from tidemark import cli, paths
+from tidemark import paths
 from tidemark.errors import ConfigError, SetupError
-from tidemark.spark import warm
+from tidemark.spark import ready, warm
 
 # A file that is being written changes between two looks.
 _BETWEEN_LOOKS = 2.0
 _RETRY_AFTER = 60.0
-# What each run needs. Only imports: a forked process has none of the threads of its parent.
-_IMPORTED = (
-    *("dbt.cli.main", "dbt.adapters.spark", "deltalake", "pandas", "pyarrow.parquet"),
-    *("pyspark.sql.connect.session", "tidemark.dbt_plugin.dbt", "tidemark.runs"),
-)
 
 
 def watch() -> None:
@@ -39,26 +33,14 @@ def watch() -> None:
             "run on a schedule, or by the store's events (docs/targets/aws.md)."
         )
     folder = paths.landing_dir()
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(list(_IMPORTED))
-
-    def done(*arguments: str) -> bool:
-        process = processes.Process(target=_perform, args=(arguments,))
-        process.start()
-        try:
-            process.join()
-        except KeyboardInterrupt:
-            process.join()
-            raise
-        return process.exitcode == 0
 
     def run() -> bool:
         # Spark may have died since the last run.
-        return (warm.running() is not None or done("up")) and done("run")
+        return (warm.running() is not None or _done("up")) and _done("run")
 
     before = signal.signal(signal.SIGTERM, _stop)
     try:
-        if not done("up"):
+        if not _done("up"):
             raise SetupError("Spark did not start, so nothing is watched.")
         print(f"Watching {folder}")
         built, last, retry_at = 0, 0, float("inf")
@@ -75,14 +57,21 @@ def watch() -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def _perform(arguments: Sequence[str]) -> None:
-    # The watching process decides about the end: a run that has begun is finished.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    code = cli.main(arguments)
-    # Locks and sessions end by these, which a process of multiprocessing skips.
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.exit(code)
+def _done(*arguments: str) -> bool:
+    """Run a command to its end, also if this process is interrupted. Gives whether it succeeded."""
+    # `up` starts what forks for the others.
+    command = None if arguments == ("up",) else ready.begin(arguments)
+    wait = partial(ready.end, command) if command else _begun(arguments).wait
+    try:
+        return wait() == 0
+    except KeyboardInterrupt:
+        wait()
+        raise
+
+
+def _begun(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    program = "from tidemark import cli; raise SystemExit(cli.main())"
+    return subprocess.Popen([sys.executable, "-c", program, *arguments], start_new_session=True)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

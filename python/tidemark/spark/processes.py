@@ -20,6 +20,8 @@ from tidemark.errors import SetupError
 PASSWORD_VARIABLE = "DBT_ENV_SECRET_TIDEMARK_PASSWORD"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+# What the process does first that forks for commands.
+READY = "from tidemark.spark import ready"
 # The Java sources of the Thrift server.
 JAVA_SOURCES = Path(__file__).parent / "server"
 _START_SECONDS = 180
@@ -115,7 +117,9 @@ def spark_submit(
     return [*command, *application]
 
 
-def spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int) -> int:
+def spawn(
+    command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int | None = None
+) -> int:
     """Start a process that outlives this one. Secrets are passed in its environment."""
     environment = {
         **{name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE},
@@ -136,7 +140,7 @@ def spawn(command: Sequence[str], log: Path, secret: Mapping[str, str], lock_fil
             stderr=output,
             start_new_session=True,
             # The inherited file descriptor keeps the lock while the process runs.
-            pass_fds=[lock_file],
+            pass_fds=[] if lock_file is None else [lock_file],
         ).pid
 
 
@@ -184,7 +188,7 @@ def is_ours(process: int) -> bool:
             command = subprocess.run(ps, capture_output=True, text=True, check=False).stdout
     except OSError:
         return False
-    is_server = str(JAVA_SOURCES) in command or CONNECT_SERVER in command
+    is_server = any(each in command for each in (str(JAVA_SOURCES), CONNECT_SERVER, READY))
     return is_server and f"{paths.lake_dir()}/" in command
 
 

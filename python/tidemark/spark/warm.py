@@ -1,8 +1,8 @@
 """`tidemark up`: a warm Spark for this lake, on this machine, used by all commands and by dbt.
 
-It is one process that serves Spark Connect on loopback, with the settings of embedded Spark. A
-token, which only this user can read, is required. It holds the lake's lock. Commands that use it
-take a lock of their own, so one of them writes at a time.
+It serves Spark Connect on loopback, with the settings of embedded Spark. A token, which only this
+user can read, is required. It holds the lake's lock. Commands that use it take a lock of their own,
+so one of them writes at a time. A second process has the imports that commands need (`ready`).
 
 Imports Spark late: a command that has nothing to do needs only `hold`.
 """
@@ -30,7 +30,7 @@ def running() -> Server | None:
     server = processes.running()
     if server is None or not server.is_warm:
         return None
-    if server.dead:
+    if "spark" in server.dead:
         processes.state_file().unlink(missing_ok=True)
         return None
     return server
@@ -79,7 +79,7 @@ def up(more: Sequence[str] = ()) -> Server:
     `more` has additional Spark settings, as key=value. Raises LakeBusyError if another process has
     the lake, and SetupError, with the end of the log, if Spark does not start.
     """
-    from tidemark.spark import class_archive, jars, server, session
+    from tidemark.spark import class_archive, jars, ready, server, session
 
     there = running()
     if there:
@@ -113,16 +113,19 @@ def up(more: Sequence[str] = ()) -> Server:
     process = processes.spawn(
         command, log, {processes.TOKEN_VARIABLE: token.read_text()}, lock_file
     )
+    started = {"spark": process}
     try:
+        started["commands"] = ready.start(process)
         processes.wait(process, port, log)
-        started = processes.keep(Server(Ports(0, port, 0), {"spark": process}))
+        ready.wait(started["commands"])
+        there = processes.keep(Server(Ports(0, port, 0), started))
         lock.hand_over(lake, process, "tidemark up")
         session.remove_unborn_tables(session.get())
     except BaseException:
-        processes.end({"spark": process})
+        processes.end(started)
         raise
-    print(f"Spark is up. {_told(started)}")
-    return started
+    print(f"Spark is up. {_told(there)}")
+    return there
 
 
 def down() -> None:
