@@ -70,6 +70,25 @@ def test_a_command_has_the_streams_folder_and_variables_of_who_started_it(
     assert (code, "No such command 'no-command'" in told) == (2, True)
 
 
+def test_the_program_passes_a_command_on(project: Path) -> None:
+    program = "from tidemark.spark import ready; raise SystemExit(ready.main())"
+    # Pipes, which are not like the file that the process has for its own output.
+    told = subprocess.run(
+        [sys.executable, "-c", program, "status"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == f"Nothing has landed in {project / '.tidemark'} yet: tidemark run.\n"
+    assert told.stderr == ""
+    # Only a fork has dbt: its import would take seconds.
+    code = f"import sys; sys.argv[1:] = ['status']; {program.replace('raise SystemExit', 'print')}"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{code}; print('dbt' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.splitlines()[1:] == ["0", "False"]
+
+
 def _waiting(capfd: pytest.CaptureFixture[str]) -> str:
     told = ""
     while "Waiting for process" not in told:

@@ -40,6 +40,7 @@ _NOT_PASSED_ON = ("up", "down", "watch", "thrift")
 _KEPT = ("TZ", "PYARROW_IGNORE_TIMEZONE")
 # Where the process listens, and what it has imported.
 _NOTE = "server/commands.json"
+_STREAMS = ("stdin", "stdout", "stderr")
 _INTERRUPT = b"i"
 _KILLED = 128 + signal.SIGKILL
 
@@ -73,10 +74,10 @@ def begin(arguments: Sequence[str]) -> socket.socket | None:
         "arguments": [sys.argv[0], *arguments],
         "environment": dict(os.environ),
         "umask": umask,
-        "encodings": [stream.encoding for stream in _streams()],
+        "encodings": [getattr(sys, name).encoding for name in _STREAMS],
     }
-    for stream in _streams()[1:]:
-        stream.flush()
+    sys.stdout.flush()
+    sys.stderr.flush()
     try:
         told = json.loads(_note().read_text())
         if told["stamp"] != _stamp():
@@ -163,9 +164,12 @@ def _perform(command: socket.socket) -> int:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    for stream, encoding in zip(_streams(), passed["encodings"], strict=True):
-        is_seen = stream.isatty() or stream is sys.stderr
-        stream.reconfigure(encoding=encoding, line_buffering=is_seen)
+    for number, (name, encoding) in enumerate(zip(_STREAMS, passed["encodings"], strict=True)):
+        # As Python opens them: lines of a terminal, and of errors, are written at once.
+        buffering = 1 if os.isatty(number) or name == "stderr" else -1
+        mode = "w" if number else "r"
+        opened = os.fdopen(number, mode, buffering, encoding=encoding, closefd=False)
+        setattr(sys, name, opened)
     kept = {name: os.environ[name] for name in _KEPT}
     os.environ.clear()
     os.environ.update(passed["environment"] | kept)
@@ -203,10 +207,6 @@ def _code() -> int:
 
 def _note() -> Path:
     return paths.lake_dir() / _NOTE
-
-
-def _streams() -> list[Any]:
-    return [sys.stdin, sys.stdout, sys.stderr]
 
 
 def _stamp() -> list[Any]:
