@@ -396,8 +396,8 @@ def _check_format(feed: Feed, given: Mapping[str, Any], problems: list[str]) -> 
         for name, value in given.items():
             setting = SETTINGS[name]
             if kind in setting.formats.not_for and value != setting.default:
-                why = setting.formats.not_for[kind]
-                problems.append(f"{name} is not for format {feed.format}: {why}.")
+                those = "full extracts" if kind == "full extract" else f"format {kind}"
+                problems.append(f"{name} is not for {those}: {setting.formats.not_for[kind]}.")
 
 
 def _check_columns(
