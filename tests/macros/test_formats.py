@@ -57,7 +57,16 @@ def test_a_view_has_no_format(one: Any) -> None:
 
 def test_delta_is_in_sparks_own_catalog() -> None:
     one = node(file_format="delta", materialized="clone", location_root="/here")
-    assert macros("No.").spark__generate_database_name(None, one) is None
+    assert macros().spark__generate_database_name(None, one) is None
+
+
+def test_a_lake_of_iceberg_has_no_other_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_FORMAT", "iceberg")
+    for one in (node(), node("test", materialized="test")):
+        assert macros().spark__generate_database_name(None, one) is None
+    assert macros().file_column() == "_landed_file"
+    with pytest.raises(CompilerError, match="file_format: delta, which does not work here. No."):
+        macros("No").spark__generate_database_name(None, node(file_format="delta"))
 
 
 @pytest.mark.parametrize(
