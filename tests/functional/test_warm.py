@@ -107,7 +107,7 @@ def test_commands_use_a_warm_spark_and_survive_its_end(
     assert "(`tidemark run`, since" in (again := tell("tidemark", "run"))
     assert "was killed" in again
     assert "tidemark up" in again
-    assert not (server / "server.json").exists()
+    assert not (server / "server.json").exists(), again
     assert names() == ["name", "Grace H.", "Alan"]
 
     # A Spark that was killed is not missed.

@@ -24,8 +24,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patched.setenv("DBT_PROJECT_DIR", str(folder))
         patched.setenv("DBT_PROFILES_DIR", str(REPO / "profiles"))
         patched.setenv("PYTHONPATH", f"{REPO / 'python'}")
-        for name in ("LAKE", "LANDING", "WAREHOUSE"):
+        for name in ("LANDING", "WAREHOUSE"):
             patched.delenv(f"TIDEMARK_{name}", raising=False)
+        # Relative to the project, and outside it.
+        patched.setenv("TIDEMARK_LAKE", "../of_ready")
         processes.folder().mkdir(parents=True)
         sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
         other = subprocess.Popen([*sleeping, processes.CONNECT_SERVER, f"{processes.folder()}/"])
@@ -58,7 +60,7 @@ def test_a_command_has_the_streams_folder_and_variables_of_who_started_it(
     project: Path, run: CommandOutput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("--version")[1].startswith("tidemark ")
-    nothing = f"Nothing has landed in {project / '.tidemark'} yet: tidemark run.\n"
+    nothing = f"Nothing has landed in {project.parent / 'of_ready'} yet: tidemark run.\n"
     assert run("status") == (0, nothing)
     monkeypatch.chdir(tmp_path)
     assert run("init", "made")[0] == 0
@@ -76,7 +78,9 @@ def test_the_program_passes_a_command_on(project: Path) -> None:
     told = subprocess.run(
         [sys.executable, "-c", program, "status"], capture_output=True, text=True, check=True
     )
-    assert told.stdout == f"Nothing has landed in {project / '.tidemark'} yet: tidemark run.\n"
+    assert (
+        told.stdout == f"Nothing has landed in {project.parent / 'of_ready'} yet: tidemark run.\n"
+    )
     assert told.stderr == ""
     # Only a fork has dbt: its import would take seconds.
     code = f"import sys; sys.argv[1:] = ['status']; {program.replace('raise SystemExit', 'print')}"
@@ -100,7 +104,7 @@ def _waiting(capfd: pytest.CaptureFixture[str]) -> str:
 def test_a_command_ends_as_the_one_who_started_it_says(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    lake = project / ".tidemark"
+    lake = project.parent / "of_ready"
     lock.hold(lake)
     interrupted = ready.begin(["land"])
     assert interrupted

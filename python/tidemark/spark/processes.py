@@ -118,9 +118,9 @@ def spark_submit(
 
 
 def spawn(
-    command: Sequence[str], log: Path, secret: Mapping[str, str], lock_file: int | None = None
+    command: Sequence[str], log: Path, more: Mapping[str, str], lock_file: int | None = None
 ) -> int:
-    """Start a process that outlives this one. Secrets are passed in its environment."""
+    """Start a process that outlives this one, with more variables, such as a secret."""
     environment = {
         **{name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE},
         "SPARK_HOME": spark_home(),
@@ -128,7 +128,7 @@ def spawn(
         "SPARK_LOCAL_HOSTNAME": "localhost",
         "PYSPARK_PYTHON": sys.executable,
         "TZ": "UTC",
-        **secret,
+        **more,
     }
     with log.open("w") as output:
         return subprocess.Popen(

@@ -8,6 +8,7 @@ This module is the entry point of `tidemark`, so it imports little.
 """
 
 import importlib
+import io
 import json
 import os
 import shutil
@@ -41,6 +42,8 @@ _KEPT = ("TZ", "PYARROW_IGNORE_TIMEZONE")
 # Where the process listens, and what it has imported.
 _NOTE = "server/commands.json"
 _STREAMS = ("stdin", "stdout", "stderr")
+# How Python has opened them, which depends on the terminal and on its variables.
+_HOW = ("encoding", "line_buffering", "write_through")
 _INTERRUPT = b"i"
 _KILLED = 128 + signal.SIGKILL
 
@@ -74,7 +77,7 @@ def begin(arguments: Sequence[str]) -> socket.socket | None:
         "arguments": [sys.argv[0], *arguments],
         "environment": dict(os.environ),
         "umask": umask,
-        "encodings": [getattr(sys, name).encoding for name in _STREAMS],
+        "streams": [[getattr(getattr(sys, f"__{n}__"), how) for how in _HOW] for n in _STREAMS],
     }
     sys.stdout.flush()
     sys.stderr.flush()
@@ -107,7 +110,9 @@ def start(spark: int) -> int:
     # The last argument tells whose process it is: see `processes.is_ours`.
     code = f"{processes.READY}; ready.serve({spark})"
     command = [sys.executable, "-c", code, f"{processes.folder()}/"]
-    return processes.spawn(command, processes.folder() / "commands.log", {})
+    # It begins in the lake, which may be outside the project.
+    project = {"DBT_PROJECT_DIR": str(paths.project_dir())}
+    return processes.spawn(command, processes.folder() / "commands.log", project)
 
 
 def wait(process: int) -> None:
@@ -164,12 +169,11 @@ def _perform(command: socket.socket) -> int:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    for number, (name, encoding) in enumerate(zip(_STREAMS, passed["encodings"], strict=True)):
-        # As Python opens them: lines of a terminal, and of errors, are written at once.
-        buffering = 1 if os.isatty(number) or name == "stderr" else -1
-        mode = "w" if number else "r"
-        opened = os.fdopen(number, mode, buffering, encoding=encoding, closefd=False)
-        setattr(sys, name, opened)
+    for number, (name, how) in enumerate(zip(_STREAMS, passed["streams"], strict=True)):
+        told = dict(zip(_HOW, how, strict=True))
+        buffering = 0 if told["write_through"] and number else -1
+        binary = os.fdopen(number, "wb" if number else "rb", buffering, closefd=False)
+        setattr(sys, name, io.TextIOWrapper(binary, **told))
     kept = {name: os.environ[name] for name in _KEPT}
     os.environ.clear()
     os.environ.update(passed["environment"] | kept)

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tidemark import paths
 from tidemark.errors import SetupError
@@ -173,7 +174,8 @@ def _told(server: Server) -> str:
 def _kill(server: Server) -> None:
     """End the process at once: it must not complete anything."""
     for process in server.processes.values():
-        os.kill(process, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     processes.end(server.processes)
 
 
