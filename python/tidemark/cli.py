@@ -229,7 +229,7 @@ def _confirm(file: str) -> None:
 def _retract(file: str) -> None:
     """Undo a file that has landed, and rebuild its tables without it.
 
-    FILE is its path below the landing folder, or a folder of files. Of a file that was only set
+    FILE is its path below the landing folder, or a folder of files. For a file that was only set
     aside, this closes the dead letters.
     """
     from tidemark import retention, runs

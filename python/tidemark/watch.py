@@ -70,7 +70,8 @@ def _done(*arguments: str) -> bool:
 
 
 def _begun(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    program = "from tidemark import cli; raise SystemExit(cli.main())"
+    program = "import sys; sys.argv[0], sys.path[:1] = 'tidemark', []"
+    program += "; from tidemark import cli; raise SystemExit(cli.main())"
     return subprocess.Popen([sys.executable, "-c", program, *arguments], start_new_session=True)
 
 

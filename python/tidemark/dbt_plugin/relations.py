@@ -146,8 +146,9 @@ def _get_relation(self: SparkAdapter, database: Any, schema: str, identifier: st
         found = known()
     wanted = database if database in formats.OTHERS else None
     if not found:
-        if wanted:
-            _require_not_lost(formats.OTHERS[wanted], *name)
+        format = formats.OTHERS[wanted] if wanted else formats.of_lake()
+        if format is not formats.DELTA:
+            _require_not_lost(format, *name)
         return None
     # A catalog with names of its own may have the same name.
     found.sort(key=lambda each: each.database != wanted)
@@ -165,7 +166,7 @@ def _is_own(relation: Any) -> bool:
 
 
 def _require_not_lost(format: Format, schema: str, identifier: str) -> None:
-    registers = format.registers(f"{format.name}.{schema}.{identifier}")
+    registers = format.registers(f"{format.spark_catalog}.{schema}.{identifier}")
     if registers:
         raise DbtRuntimeError(
             f"{books.place(f'{schema}.{identifier}')} has a table in {format.title}'s format that "

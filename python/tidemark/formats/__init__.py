@@ -75,7 +75,7 @@ def require_catalogs() -> None:
     if before != of_lake().name and is_there:
         raise ConfigError(
             f"The lake {paths.lake_dir()} has the format {before}, but {targets.FORMAT_VARIABLE} "
-            f"means {of_lake().name}. A lake keeps its format: set the variable to {before}, or "
+            f"says {of_lake().name}. A lake keeps its format: set the variable to {before}, or "
             "TIDEMARK_LAKE to another folder."
         )
     for name, before in noted.items():
@@ -112,11 +112,11 @@ def _place(format: Format) -> str:
 
 
 def settings() -> dict[str, str]:
-    """The Spark settings of the formats that are used. Raises as `require_catalogs`."""
+    """The Spark settings of the formats besides Delta. Raises as `require_catalogs`."""
     require_catalogs()
     return {
         f"spark.sql.catalog.{each.spark_catalog}{name}": value
-        for each in {of_lake(), *used()}
+        for each in used()
         for name, value in each.settings().items()
     }
 

@@ -42,10 +42,6 @@ class Delta(Format):
     name: ClassVar[str] = "delta"
     title: ClassVar[str] = "Delta"
 
-    def settings(self) -> dict[str, str]:
-        """See `Format`."""
-        return {"": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
-
     @property
     def extension(self) -> str:
         """See `Format`."""

@@ -3,10 +3,11 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidemark import targets
 from tidemark.spark import spark_line
@@ -106,6 +107,10 @@ class Format(ABC):
     def lock(self) -> Path:
         """The lock file of its jars."""
         return spark_line.lock_folder() / f"jars-{self.name}.lock"
+
+    def writing(self) -> AbstractContextManager[Any]:
+        """While a thread commits to a table that others commit to, with a statement."""
+        return nullcontext()
 
     @abstractmethod
     def append(self, rows: "DataFrame", relation: str, once: tuple[str, int] | None = None) -> None:

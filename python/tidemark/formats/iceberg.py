@@ -8,7 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -93,10 +93,14 @@ class Iceberg(Format):
             return ""
         return "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
+    def writing(self) -> AbstractContextManager[Any]:
+        """See `Format`."""
+        return _one_writes
+
     def append(self, rows: "DataFrame", relation: str, once: tuple[str, int] | None = None) -> None:
         """See `Format`. It counts no transactions."""
         del once
-        with _one_writes:
+        with self.writing():
             # In a thread, `saveAsTable` takes the table for one of Hive.
             rows.writeTo(relation).append()
 
@@ -104,7 +108,7 @@ class Iceberg(Format):
         """See `Format`."""
         from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-        with _one_writes:
+        with self.writing():
             rows.writeTo(relation).overwrite(F.lit(True))
 
     def commits_tell(self, run_id: str) -> dict[str, str]:
@@ -198,6 +202,8 @@ class Iceberg(Format):
             )
         left = _delete_orphans(spark, relation)
         newest = _rows(spark, relation, "snapshots")
+        if len(newest) > 1:
+            raise TidemarkError(f"{relation}: Iceberg has kept earlier versions. Erase again")
         # A table that was never written has none.
         return Forgotten(int(newest[0].snapshot_id), left) if newest else None
 

@@ -294,10 +294,11 @@ def _found_of_died(load: Load) -> dict[tuple[int, str], int]:
 
     Their dead letters are deleted: this load reads their files again.
     """
-    load.spark.sql(
-        f"delete from {books.DEAD_LETTER} "
-        f"where {books.is_of(load.feed)} and load_id > {load.plan.settled}"
-    )
+    with formats.of_lake().writing():
+        load.spark.sql(
+            f"delete from {books.DEAD_LETTER} "
+            f"where {books.is_of(load.feed)} and load_id > {load.plan.settled}"
+        )
     counted = (
         load.unfinished.groupBy("_load_id", "_file")
         .agg(F.expr("count_if(_position > 0)").alias("rows"))

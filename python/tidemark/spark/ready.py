@@ -44,6 +44,7 @@ _NOTE = "server/commands.json"
 _STREAMS = ("stdin", "stdout", "stderr")
 # How Python has opened them, which depends on the terminal and on its variables.
 _HOW = ("encoding", "line_buffering", "write_through")
+_TAKEN = b"."
 _INTERRUPT = b"i"
 _KILLED = 128 + signal.SIGKILL
 
@@ -71,6 +72,9 @@ def main() -> int:
 
 def begin(arguments: Sequence[str]) -> socket.socket | None:
     """Begin a command in a fork. None if no process waits, or it has imported something else."""
+    if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
+        # One is closed, so its number may be that of another file.
+        return None
     umask = os.umask(0)
     os.umask(umask)
     passed = {
@@ -83,14 +87,17 @@ def begin(arguments: Sequence[str]) -> socket.socket | None:
     sys.stderr.flush()
     try:
         told = json.loads(_note().read_text())
-        if told["stamp"] != _stamp():
+        place = Path(told["socket"])
+        if told["stamp"] != _stamp() or place.stat().st_uid != os.getuid():
             return None
         command = socket.socket(socket.AF_UNIX)
-        command.connect(told["socket"])
+        command.connect(str(place))
         passed["folder"] = str(Path.cwd())
         content = json.dumps(passed).encode()
         socket.send_fds(command, [len(content).to_bytes(8)], [0, 1, 2])
         command.sendall(content)
+        if not command.recv(len(_TAKEN)):
+            return None
     except (OSError, ValueError, KeyError, ConfigError):
         return None
     return command
@@ -99,8 +106,9 @@ def begin(arguments: Sequence[str]) -> socket.socket | None:
 def end(command: socket.socket) -> int:
     """Wait until a command's process has ended. Returns its exit code."""
     found = b""
-    while more := command.recv(64):
-        found += more
+    with suppress(ConnectionResetError):
+        while more := command.recv(64):
+            found += more
     return int(found) if found else _KILLED
 
 
@@ -149,23 +157,30 @@ def _command(listening: socket.socket, goes_on: Callable[[], bool]) -> socket.so
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listening.settimeout(1)
     while goes_on() and not stopped.is_set():
-        with suppress(TimeoutError):
+        try:
             command, _ = listening.accept()
+        except TimeoutError:
+            continue
+        # Without memory for a fork, the command runs alone.
+        with command, suppress(OSError):
             if not os.fork():
-                return command
-            command.close()
+                return command.dup()
     return None
 
 
 def _perform(command: socket.socket) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     command.settimeout(None)
     length, streams, _, _ = socket.recv_fds(command, 8, 3)
     content = b""
-    while len(content) < int.from_bytes(length):
-        content += command.recv(int.from_bytes(length) - len(content))
+    while more := command.recv(int.from_bytes(length) - len(content)):
+        content += more
+    if len(content) < int.from_bytes(length):
+        return 1
     passed = json.loads(content)
+    command.sendall(_TAKEN)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)

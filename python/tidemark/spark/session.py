@@ -486,8 +486,8 @@ def create_table(
     registers = "" if format is formats.DELTA else format.registers(name)
     if registers and not adopts:
         raise SetupError(
-            f"The metastore has lost the table {name}, whose files are still there. Register it: "
-            f'tidemark sql "{registers}"'
+            f"The metastore does not have the table {name}, but its files are still there. "
+            f'Register it (tidemark sql "{registers}"), or if you dropped it, delete its folder.'
         )
     try:
         spark.sql(registers or f"create table {name} ({columns}) using {format.name} {clauses}")

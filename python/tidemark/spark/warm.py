@@ -80,6 +80,7 @@ def up(more: Sequence[str] = ()) -> Server:
     `more` has additional Spark settings, as key=value. Raises LakeBusyError if another process has
     the lake, and SetupError, with the end of the log, if Spark does not start.
     """
+    from tidemark import formats
     from tidemark.spark import class_archive, jars, ready, server, session
 
     there = running()
@@ -94,6 +95,7 @@ def up(more: Sequence[str] = ()) -> Server:
     lake = paths.lake_dir()
     lock_file = lock.hold(lake)
     spark_line.claim(lake)
+    formats.claim()
     folder = processes.folder()
     # What a killed Spark has left.
     shutil.rmtree(folder / "scratch", ignore_errors=True)
@@ -172,10 +174,9 @@ def _told(server: Server) -> str:
 
 
 def _kill(server: Server) -> None:
-    """End the process at once: it must not complete anything."""
-    for process in server.processes.values():
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    """End Spark at once: it must not complete anything."""
+    with suppress(ProcessLookupError):
+        os.kill(server.processes["spark"], signal.SIGKILL)
     processes.end(server.processes)
 
 
