@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark import feed_values, outcome, paths, report
+from tidemark import feed_values, formats, outcome, paths, report
 from tidemark.dbt_plugin import project
 from tidemark.errors import TidemarkError, printable
 from tidemark.feeds import Feed
@@ -195,6 +195,8 @@ def check() -> str:
 
 
 def _books(*, may_start: bool) -> Books | None:
+    # Otherwise a lake of another format looks empty.
+    formats.require_catalogs()
     own = books.without_spark()
     if own or not books.needs_spark() or not may_start:
         return own
