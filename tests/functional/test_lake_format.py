@@ -21,10 +21,16 @@ _IS_INNER = targets.lake_format() != "delta"
 
 @pytest.mark.skipif(_IS_INNER, reason="runs itself")
 @pytest.mark.parametrize(
-    "tests", [[], pytest.param(_MORE, marks=pytest.mark.slow)], ids=["one", "more"]
+    ("tests", "marks"),
+    [
+        ([], "not slow"),
+        pytest.param(_MORE, "not slow", marks=pytest.mark.slow),
+        pytest.param(["tests/functional/test_verify.py"], "slow", marks=pytest.mark.slow),
+    ],
+    ids=["one", "more", "verify"],
 )
-def test_a_lake_of_iceberg_passes(tests: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *tests, __file__]
+def test_a_lake_of_iceberg_passes(tests: Sequence[str], marks: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-m", marks, *tests, __file__]
     environment = os.environ | {"TIDEMARK_FORMAT": "iceberg", "TIDEMARK_CASES": "10"}
     ended = subprocess.run(
         command, cwd=REPO, env=environment, capture_output=True, text=True, check=False

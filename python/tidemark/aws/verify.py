@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tabulate import tabulate
 
-from tidemark import paths
+from tidemark import formats, paths
 from tidemark.aws import dms
 from tidemark.aws.dms import TableStatistics
 from tidemark.dbt_plugin import project
@@ -19,7 +19,7 @@ from tidemark.report import counted
 from tidemark.scaffold.discover import task_tables
 from tidemark.spark import session
 
-_IS_LOAD = f"regexp_extract(_file, '[^/]*$', 0) rlike r'(?i){DMS_LOAD.pattern}'"
+_IS_LOAD = f"regexp_extract(file, '[^/]*$', 0) rlike r'(?i){DMS_LOAD.pattern}'"
 _STATES_OF_TROUBLE = ("Table error", "Table cancelled", "Table does not exist")
 
 
@@ -188,17 +188,28 @@ def counts_of(spark: SparkSession, feed: Feed) -> Counts:
 
 def _counts(feed: Feed) -> str:
     return f"""
-    with places as (
+    with changes as (
         select
-            _file,
+            {formats.of_lake().file_column} as file,
+            _position,
+            _load_id,
+            _is_initial,
+            _file_at,
+            _op
+        from {feed.log}
+        where _position > 0
+    ),
+
+    places as (
+        select
+            file,
             _position,
             _load_id,
             {_IS_LOAD} as is_load,
             if(bool_or(_is_initial), null, max(_file_at)) as reloaded_at,
             if(count(distinct _op) > 1, 'U', max(_op)) as op
-        from {feed.log}
-        where _position > 0
-        group by _file, _position, _load_id
+        from changes
+        group by file, _position, _load_id
     ),
 
     newest as (
@@ -207,7 +218,7 @@ def _counts(feed: Feed) -> str:
             max_by(reloaded_at, _load_id) as reloaded_at,
             max_by(op, _load_id) as op
         from places
-        group by _file, _position, is_load
+        group by file, _position, is_load
     ),
 
     generation as (
