@@ -24,10 +24,10 @@ from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Column, Feed, Reference
 from tidemark.formats import delta
-from tidemark.ingest import books, erased, ledger, planning, tombstones
+from tidemark.ingest import books, erased, ledger, log, planning, tombstones
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.load import log_of
-from tidemark.spark import lease, session, spark_line, warm
+from tidemark.spark import lease, session, warm
 from tidemark.spark.machine import side_by_side
 
 # What tells the rows of a change log apart, and the dead letters.
@@ -451,8 +451,7 @@ class _Erasure:
         masked = ", ".join(f"`{name}` = null" for name in erased.masked_columns(feed))
         mask = f"when matched and not erased._is_erased then update set {masked}" if masked else ""
         with self._view(self._of_log(feed)) as view:
-            in_log = {name: name for name in _ROW} | {"_file": formats.of_lake().file_column}
-            same = " and ".join(f"log.{in_log[name]} = erased.{name}" for name in _ROW)
+            same = " and ".join(f"log.{log.in_log(name)} = erased.{name}" for name in _ROW)
             self.spark.sql(
                 f"merge into {feed.log} as log using {view} as erased on {same} "
                 f"when matched and erased._is_erased then delete {mask}"
@@ -475,10 +474,7 @@ class _Erasure:
     def _view(self, rows: DataFrame) -> Iterator[str]:
         """The name of a view with these rows, for a MERGE."""
         name = f"erased_in_{re.sub('[^0-9A-Za-z]', '_', self.name)}"
-        if formats.of_lake() is not formats.DELTA and spark_line.name() != "3.5":
-            # Spark 4.1 plans no MERGE from a view that reads a table of Iceberg.
-            rows = rows.localCheckpoint()
-        rows.createOrReplaceTempView(name)
+        formats.of_lake().for_merge(rows).createOrReplaceTempView(name)
         try:
             yield name
         finally:

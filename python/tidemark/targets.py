@@ -58,11 +58,13 @@ def lake_format() -> str:
     named = os.environ.get(FORMAT_VARIABLE, "") or "delta"
     if named not in _FORMATS:
         raise ConfigError(f"{FORMAT_VARIABLE} is '{named}': it must be {' or '.join(_FORMATS)}.")
-    if named != "delta" and method() != "session":
+    if named == "delta":
+        return named
+    if method() != "session":
         raise ConfigError(
             f"{FORMAT_VARIABLE} is {named}, which needs a target with embedded Spark."
         )
-    if named != "delta" and catalog():
+    if catalog():
         raise ConfigError(
             f"{FORMAT_VARIABLE} is {named} and {CATALOG_VARIABLE} is {catalog()}. Set only one of "
             "them: such a lake has all its tables in Spark's own metastore."

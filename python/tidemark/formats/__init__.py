@@ -19,7 +19,7 @@ import yaml
 from tidemark import paths, targets
 from tidemark.errors import ConfigError
 from tidemark.formats.delta import Delta
-from tidemark.formats.format import Format
+from tidemark.formats.format import OF_SPARK, Format
 from tidemark.formats.iceberg import Iceberg
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ OTHERS: dict[str, Format] = {format.name: format for format in (Iceberg(),)}
 # The formats besides Delta that the lake may have: a line has a name and the catalog, if it
 # is another one than the format's own on the metastore. The lake's own format has Spark's.
 _NOTE = "formats"
-_IN_SPARKS = "spark_catalog"
 _FOLDERS = ("model", "seed", "snapshot")
 
 
@@ -57,6 +56,11 @@ def used() -> list[Format]:
     return [each for each in OTHERS.values() if each.name in names]
 
 
+def _with_own() -> list[Format]:
+    """The formats that are used, the lake's own first."""
+    return list(dict.fromkeys([of_lake(), *used()]))
+
+
 def claim() -> None:
     """Record the format of a new lake. Raises ConfigError as `require_catalogs`."""
     require_catalogs()
@@ -70,12 +74,12 @@ def require_catalogs() -> None:
     They would be missing there, and a snapshot would begin anew.
     """
     noted = _noted()
-    is_there = (paths.lake_dir() / "metastore").exists()
-    before = next((name for name, place in noted.items() if place == _IN_SPARKS), DELTA.name)
-    if before != of_lake().name and is_there:
+    is_there = noted or (paths.lake_dir() / "metastore").exists()
+    own = next((name for name, place in noted.items() if place == OF_SPARK), DELTA.name)
+    if is_there and own != of_lake().name:
         raise ConfigError(
-            f"The lake {paths.lake_dir()} has the format {before}, but {targets.FORMAT_VARIABLE} "
-            f"says {of_lake().name}. A lake keeps its format: set the variable to {before}, or "
+            f"The lake {paths.lake_dir()} has the format {own}, but {targets.FORMAT_VARIABLE} "
+            f"says {of_lake().name}. A lake keeps its format: set the variable to {own}, or "
             "TIDEMARK_LAKE to another folder."
         )
     for name, before in noted.items():
@@ -108,7 +112,7 @@ def _setting(spark: "SparkSession", format: Format, name: str) -> str | None:
 
 def _place(format: Format) -> str:
     """Where a format's tables are, as the lake notes it."""
-    return _IN_SPARKS if format.is_of_lake else format.catalog
+    return OF_SPARK if format.is_of_lake else format.catalog
 
 
 def settings() -> dict[str, str]:
@@ -122,17 +126,14 @@ def settings() -> dict[str, str]:
 
 
 def extensions() -> list[str]:
-    """The classes that extend Spark's SQL for the formats that are used, Delta's first."""
-    needed = sorted({of_lake(), *used()}, key=lambda each: each.name)
-    return [each.extension for each in needed if each.extension]
+    """The classes that extend Spark's SQL for the formats that are used."""
+    return [each.extension for each in _with_own() if each.extension]
 
 
 def commits_tell(run_id: str) -> dict[str, str]:
     """The settings with which the commits of tables have the run's id."""
     return {
-        name: value
-        for each in {of_lake(), *used()}
-        for name, value in each.commits_tell(run_id).items()
+        name: value for each in _with_own() for name, value in each.commits_tell(run_id).items()
     }
 
 

@@ -49,7 +49,7 @@ class Delta(Format):
 
     def append(self, rows: "DataFrame", relation: str, once: tuple[str, int] | None = None) -> None:
         """See `Format`."""
-        writer = rows.write.format(self.name).mode("append").option("mergeSchema", True)
+        writer = rows.write.format(self.name).mode("append")
         if once:
             name, number = once
             writer = writer.option("txnAppId", name).option("txnVersion", number)

@@ -15,6 +15,8 @@ from tidemark.spark import spark_line
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# The name of Spark's own catalog.
+OF_SPARK = "spark_catalog"
 # Files below this size are small. So many of them in a partition are compacted, into files of up
 # to the larger size. Larger files stay as they are: otherwise each run would rewrite them.
 SMALL, LARGEST = 64 << 20, 128 << 20
@@ -87,7 +89,7 @@ class Format(ABC):
     @property
     def spark_catalog(self) -> str:
         """The name of the Spark catalog that has its tables."""
-        return "spark_catalog" if self.is_of_lake else self.name
+        return OF_SPARK if self.is_of_lake else self.name
 
     @property
     def catalog(self) -> str:
@@ -107,6 +109,10 @@ class Format(ABC):
     def lock(self) -> Path:
         """The lock file of its jars."""
         return spark_line.lock_folder() / f"jars-{self.name}.lock"
+
+    def for_merge(self, rows: "DataFrame") -> "DataFrame":
+        """Rows of a change log, as a MERGE of this Spark version can read them."""
+        return rows
 
     def writing(self) -> AbstractContextManager[Any]:
         """While a thread commits to a table that others commit to, with a statement."""

@@ -22,6 +22,7 @@ from tidemark.errors import ConfigError, TidemarkError
 from tidemark.formats.format import (
     LARGEST,
     MANY,
+    OF_SPARK,
     SAFE,
     SMALL,
     Content,
@@ -92,6 +93,10 @@ class Iceberg(Format):
         if spark_line.name() != "3.5":
             return ""
         return "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+    def for_merge(self, rows: "DataFrame") -> "DataFrame":
+        """See `Format`. Spark 4.1 plans none from a view that reads a table of Iceberg."""
+        return rows if spark_line.name() == "3.5" else rows.localCheckpoint()
 
     def writing(self) -> AbstractContextManager[Any]:
         """See `Format`."""
@@ -310,7 +315,7 @@ def _rows(spark: "SparkSession", relation: str, metadata: str) -> list[Any]:
 
 def _call(procedure: str, relation: str, arguments: str) -> str:
     *catalog, schema, table = relation.replace("`", "").split(".")
-    of = (*catalog, "spark_catalog")[0]
+    of = (*catalog, OF_SPARK)[0]
     name = books.literal(f"{schema}.{table}")
     return f"call {of}.system.{procedure}(table => {name}, {arguments})"
 

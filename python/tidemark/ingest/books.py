@@ -186,13 +186,14 @@ class Books:
         self._write(table, _complete(table, rows), "overwrite")
 
     def _write(self, table: str, rows: list[dict[str, Any]], mode: str) -> None:
+        from tidemark import formats
+
         names = schema(table).names
         frame = self.spark.createDataFrame(
             [tuple(row[name] for name in names) for row in rows], columns_of(table)
         )
-        from tidemark import formats
-
-        write = getattr(formats.of_lake(), mode)
+        of_lake = formats.of_lake()
+        write = of_lake.append if mode == "append" else of_lake.overwrite
         write(frame.coalesce(1), table)
 
 
@@ -277,8 +278,7 @@ def _is_reached() -> bool:
 
 def needs_spark() -> bool:
     """Whether only Spark reaches the tables of this target."""
-    is_delta = targets.lake_format() == "delta"
-    return targets.method() != "session" or not is_delta or spark_is_a_hosts()
+    return targets.method() != "session" or not _is_reached()
 
 
 def spark_is_a_hosts() -> bool:

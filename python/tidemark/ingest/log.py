@@ -112,7 +112,7 @@ def create(spark: SparkSession, feed: Feed) -> None:
     of_format = formats.of_lake().log_properties.items()
     more = "".join(f", '{name}' = '{value}'" for name, value in of_format)
     declares = _declares({column.name: column.type for column in feed.columns}, more)
-    own = [f"{_in_log(name)} {data_type}" for name, data_type in COLUMNS.items()]
+    own = [f"{in_log(name)} {data_type}" for name, data_type in COLUMNS.items()]
     columns = ", ".join([*own, *(f"`{name}` string" for name in feed.column_names)])
     # Deletes are in files of their own: builds look them up by themselves, as tombstones.
     session.create_table(spark, feed.log, columns, f"partitioned by (_is_delete) {declares}")
@@ -123,7 +123,7 @@ def with_known_columns(own: books.Books, feed: Feed) -> Feed:
 
     Files brought them, or they were declared once; a feed that refuses new columns refuses these.
     """
-    declared = {name.lower() for name in (*map(_in_log, COLUMNS), *feed.column_names)}
+    declared = {name.lower() for name in (*map(in_log, COLUMNS), *feed.column_names)}
     comments = own.columns(feed.log)
     others = [name for name in comments if name.lower() not in declared]
     if not others:
@@ -156,12 +156,12 @@ def append(load: Load, events: DataFrame, new_columns: Iterable[str]) -> None:
     for name in (column.split(" ")[0] for column in new_columns):
         entries = f"filter(map_entries(_others), entry -> split_part(entry.key, ' ', 1) = '{name}')"
         columns.append(F.expr(f"{entries}[0].value").alias(name))
-    own = [F.col(name).alias(_in_log(name)) for name in COLUMNS]
+    own = [F.col(name).alias(in_log(name)) for name in COLUMNS]
     rows = events.select(*own, *[f"`{name}`" for name in feed.column_names], *columns)
     formats.of_lake().append(rows, feed.log, (books.transaction(feed), load.plan.load_id))
 
 
-def _in_log(name: str) -> str:
+def in_log(name: str) -> str:
     """The name in the log of one of `COLUMNS`."""
     return formats.of_lake().file_column if name == "_file" else name
 

@@ -75,16 +75,6 @@ def begin(arguments: Sequence[str]) -> socket.socket | None:
     if None in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
         # One is closed, so its number may be that of another file.
         return None
-    umask = os.umask(0)
-    os.umask(umask)
-    passed = {
-        "arguments": [sys.argv[0], *arguments],
-        "environment": dict(os.environ),
-        "umask": umask,
-        "streams": [[getattr(getattr(sys, f"__{n}__"), how) for how in _HOW] for n in _STREAMS],
-    }
-    sys.stdout.flush()
-    sys.stderr.flush()
     try:
         told = json.loads(_note().read_text())
         place = Path(told["socket"])
@@ -92,7 +82,17 @@ def begin(arguments: Sequence[str]) -> socket.socket | None:
             return None
         command = socket.socket(socket.AF_UNIX)
         command.connect(str(place))
-        passed["folder"] = str(Path.cwd())
+        sys.stdout.flush()
+        sys.stderr.flush()
+        umask = os.umask(0)
+        os.umask(umask)
+        passed = {
+            "arguments": [sys.argv[0], *arguments],
+            "environment": dict(os.environ),
+            "folder": str(Path.cwd()),
+            "umask": umask,
+            "streams": [[getattr(getattr(sys, f"__{n}__"), how) for how in _HOW] for n in _STREAMS],
+        }
         content = json.dumps(passed).encode()
         socket.send_fds(command, [len(content).to_bytes(8)], [0, 1, 2])
         command.sendall(content)
