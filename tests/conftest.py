@@ -26,6 +26,12 @@ _LONGEST = ("scenarios", "domains", "convergence", "runs", "thrift", "full_loads
 # They work in the repository's own folder, where dbt keeps files: one process takes them all.
 _IN_OUR_FOLDER = ("s3_warehouse", "domains", "demo", "cluster", "glue", "killed")
 
+_OPTIMIZING = (
+    "-XX:ReservedCodeCacheSize=512m -XX:Tier4InvocationThreshold=50000 "
+    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
+    "-XX:Tier4BackEdgeThreshold=400000"
+)
+
 
 def pytest_unconfigure() -> None:
     # Of the process that shares tests out, too.
@@ -73,14 +79,11 @@ def spark(port_of_s3_tables: int) -> SparkSession:
         more = s3_server.settings_of_bucket("tables", port_of_s3_tables)
         settings = {**session.settings(), **more}
         # This Spark lives long enough for Java's optimizing compiler to pay off, but only for what
-        # runs ten times as often as it must by default: compiling takes the tests' two cores.
+        # runs ten times as often as it must by default: compiling takes the tests' two cores. With
+        # several processes, it would take the cores of the others.
         java = "spark.driver.extraJavaOptions"
-        settings[java] = settings[java].replace(
-            "-XX:TieredStopAtLevel=1",
-            "-XX:ReservedCodeCacheSize=512m -XX:Tier4InvocationThreshold=50000 "
-            "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
-            "-XX:Tier4BackEdgeThreshold=400000",
-        )
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            settings[java] = settings[java].replace("-XX:TieredStopAtLevel=1", _OPTIMIZING)
         patched.setattr(session, "settings", lambda: settings)
         return session.get()
 
