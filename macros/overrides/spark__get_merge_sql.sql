@@ -31,9 +31,10 @@
 {%- if tidemark.nothing_to_merge(rows) -%}
     {%- do return("select 'There are no rows to merge.' as told") -%}
 {%- endif -%}
-{%- set stages_source = tidemark.table_format(config.get('file_format')).stages_source -%}
-{%- if config.get('stage_source') and stages_source -%}
-    {%- do stages_source() -%}
+{%- set format = tidemark.table_format(config.get('file_format')) -%}
+{%- do tidemark.require_format_of_table(target) -%}
+{%- if config.get('stage_source') and format.stages_source -%}
+    {%- do format.stages_source() -%}
 {%- endif -%}
 {%- set columns = adapter.get_columns_in_relation(source) if not noted else [] -%}
 {%- for name in noted or [] -%}
@@ -52,6 +53,9 @@
 ) or columns | map(attribute='quoted') | list -%}
 {%- set delete_condition = config.get('delete_condition') -%}
 {%- set matched_conditions = [config.get('matched_condition')] | select | list -%}
+{%- if delete_condition and format.tries_each_clause -%}
+    {%- do matched_conditions.append('not coalesce(' ~ delete_condition ~ ', false)') -%}
+{%- endif -%}
 {%- if config.get('skip_unchanged') -%}
     {%- set same = [] -%}
     {%- for name in updated -%}
@@ -63,11 +67,11 @@
 
 merge into {{ target }} as DBT_INTERNAL_DEST
 
-using {{ rows }} as DBT_INTERNAL_SOURCE
+using {{ rows if not format.keys_apart else '(select * from ' ~ rows ~ ' where ' ~ format.keys_apart(keys) ~ ')' }} as DBT_INTERNAL_SOURCE
 
 on
     {%- for key in keys %}
-    DBT_INTERNAL_SOURCE.{{ key }} <=> DBT_INTERNAL_DEST.{{ key }}
+    DBT_INTERNAL_SOURCE.{{ key }} {{ format.compares_keys }} DBT_INTERNAL_DEST.{{ key }}
     {%- if not loop.last %} and{% endif %}
     {%- endfor %}
     {%- for predicate in incremental_predicates or [] %}

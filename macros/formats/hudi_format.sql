@@ -1,0 +1,122 @@
+{#-
+    Hudi: see `table_format`. Only Spark 3.5 has it.
+
+    A table keeps its key, the model's unique_key, from its first build on. Without Hudi's own columns in
+    the files, `select *` has only the model's columns, and a merge is faster. Hudi's fast way to write
+    a first build makes tables with a smallint that Spark cannot read.
+-#}
+{%- macro hudi_format() -%}
+    {%- do return({
+        'catalog': none,
+        'file_column': '_file',
+        'replaces': false,
+        'properties': tidemark._hudi_properties,
+        'stages_source': none,
+        'commits_nothing': true,
+        'merges_sql': false,
+        'compares_keys': '=',
+        'keys_apart': tidemark._hudi_keys_apart,
+        'tries_each_clause': true,
+        'marks_rows': {},
+        'widens': tidemark._hudi_widens,
+        'widening': {},
+        'versions': tidemark._versions_of_hudi,
+        'names_runs': tidemark._hudi_names_runs,
+        'problem': tidemark._problem_of_hudi,
+    }) -%}
+{%- endmacro -%}
+
+
+{%- macro _hudi_properties() -%}
+    {%- set key = tidemark._hudi_key() -%}
+    {%- if execute and not is_incremental() -%}
+        {%- set types = tidemark._types_described(run_query('describe query ' ~ model.compiled_code)) -%}
+        {%- for name in key if types.get(name | lower, '').split('(')[0] in ('decimal', 'float', 'double', 'binary') -%}
+            {%- do exceptions.raise_compiler_error(
+                model.name ~ ": a Hudi table can get a key twice whose column " ~ name ~ " is a "
+                ~ types[name | lower] ~ ", so nothing was written. Set file_format: delta."
+            ) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- do return({
+        'primaryKey': key | join(','),
+        'hoodie.populate.meta.fields': 'false',
+        'hoodie.datasource.write.row.writer.enable': 'false',
+    }) -%}
+{%- endmacro -%}
+
+
+{%- macro _hudi_key() -%}
+    {%- set key = config.get('unique_key') -%}
+    {%- do return([key] if key is string else key) -%}
+{%- endmacro -%}
+
+
+{#-
+    Hudi compares a key of several columns as one text, `a:1,b:2`, in which '' is `__empty__`. A value
+    with such a part could be another key's, so a merge with it fails.
+-#}
+{%- macro _hudi_keys_apart(keys) -%}
+    {%- if keys | length == 1 -%}{%- do return('true') -%}{%- endif -%}
+    {%- set wrong = [] -%}
+    {%- for name in keys -%}
+        {%- do wrong.append("`" ~ name ~ "` = '__empty__'") -%}
+        {%- for other in keys -%}
+            {%- do wrong.append("contains(`" ~ name ~ "`, '," ~ other ~ ":')") -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- do return(
+        "case when " ~ wrong | join(' or ') ~ " then raise_error('A key has a text that Hudi takes for a part of "
+        ~ "another key, such as __empty__. Set file_format: delta.') is null else true end"
+    ) -%}
+{%- endmacro -%}
+
+
+{#- In Spark's own catalog, `alter column ... type` does not work. -#}
+{%- macro _hudi_widens(old, new) -%}{%- do return(false) -%}{%- endmacro -%}
+
+
+{%- macro _hudi_names_runs() -%}{%- do return(false) -%}{%- endmacro -%}
+
+
+{%- macro _versions_of_hudi(relation) -%}
+    {%- do exceptions.raise_compiler_error(
+        "as_of_run: the versions of " ~ relation ~ ", a Hudi table, do not name their runs. Use a time instead: "
+        ~ "`timestamp as of '2026-01-31 12:00:00'`. The times of the versions: tidemark sql \"call "
+        ~ "show_commits(table => '" ~ relation.schema ~ '.' ~ relation.identifier ~ "')\"."
+    ) -%}
+{%- endmacro -%}
+
+
+{#- When dbt parses the project, a node has its config. Its columns are known when it is built. -#}
+{%- macro _problem_of_hudi(node) -%}
+    {%- set config = node.config -%}
+    {%- set constraints = (node.constraints or []) | list -%}
+    {%- for column in (node.columns or {}).values() -%}
+        {%- do constraints.extend(column.constraints or []) -%}
+    {%- endfor -%}
+    {%- if node.resource_type != 'model' or config.get('materialized') not in ('table', 'incremental') -%}
+        {%- do return('Only models can have it, that are tables or incremental. Set file_format: delta') -%}
+    {%- elif node.language == 'python' -%}
+        {%- do return('A Python model cannot have it') -%}
+    {%- elif not config.get('unique_key') -%}
+        {%- do return('Set unique_key, which is the key of the table. Without a key, set file_format: delta') -%}
+    {%- elif config.get('incremental_strategy') not in (none, 'merge')
+        or (config.get('materialized') == 'incremental' and not config.get('incremental_strategy')) -%}
+        {%- do return('Set incremental_strategy: merge') -%}
+    {%- elif config.get('incremental_predicates') or config.get('predicates') -%}
+        {%- do return('Remove incremental_predicates: its merge compares only the key') -%}
+    {%- elif config.get('partition_by') or config.get('clustered_by') -%}
+        {%- do return('Remove partition_by and clustered_by') -%}
+    {%- elif config.get('full_refresh') is sameas false -%}
+        {%- do return('Remove full_refresh: false. An erasure could not delete from the table') -%}
+    {%- elif config.get('location_root') -%}
+        {%- do return('Remove location_root: the tables are in the folders of their schemas') -%}
+    {%- elif constraints and config.get('contract').enforced -%}
+        {%- do return('Its tables do not check constraints. Use data tests instead') -%}
+    {%- endif -%}
+    {%- if adapter.format_problem is not defined -%}
+        {%- do return('Only embedded Spark builds such tables') -%}
+    {%- endif -%}
+    {%- do return(adapter.format_problem('hudi')) -%}
+{%- endmacro -%}
