@@ -9,7 +9,7 @@
         'commits_nothing': false,
         'merges_sql': true,
         'compares_keys': '<=>',
-        'keys_apart': none,
+        'rows_to_merge': none,
         'tries_each_clause': false,
         'marks_rows': {'delta.enableDeletionVectors': 'true'},
         'widens': tidemark._delta_widens,

@@ -15,7 +15,7 @@
         'commits_nothing': true,
         'merges_sql': false,
         'compares_keys': '=',
-        'keys_apart': tidemark._hudi_keys_apart,
+        'rows_to_merge': tidemark._hudi_rows_to_merge,
         'tries_each_clause': true,
         'marks_rows': {},
         'widens': tidemark._hudi_widens,
@@ -54,21 +54,44 @@
 
 {#-
     Hudi compares a key of several columns as one text, `a:1,b:2`, in which '' is `__empty__`. A value
-    with such a part could be another key's, so a merge with it fails.
+    with such a part could be another key's, and a date before 1582 has another text in a file. So a
+    merge with one of these fails. A smallint is an int in the table, and must be one in the rows.
 -#}
-{%- macro _hudi_keys_apart(keys) -%}
-    {%- if keys | length == 1 -%}{%- do return('true') -%}{%- endif -%}
+{%- macro _hudi_rows_to_merge(rows, columns, keys) -%}
     {%- set wrong = [] -%}
     {%- for name in keys -%}
-        {%- do wrong.append("`" ~ name ~ "` = '__empty__'") -%}
-        {%- for other in keys -%}
-            {%- do wrong.append("contains(`" ~ name ~ "`, '," ~ other ~ ":')") -%}
-        {%- endfor -%}
+        {%- set text = 'cast(`' ~ name ~ '` as string)' -%}
+        {%- do wrong.append("typeof(`" ~ name ~ "`) = 'date' and " ~ text ~ " < '1582-10-15'") -%}
+        {%- if keys | length > 1 -%}
+            {%- do wrong.append(text ~ " in ('__empty__', '__null__')") -%}
+            {%- for other in keys -%}
+                {%- do wrong.append('contains(' ~ text ~ ", '," ~ other ~ ":')") -%}
+            {%- endfor -%}
+        {%- endif -%}
     {%- endfor -%}
-    {%- do return(
-        "case when " ~ wrong | join(' or ') ~ " then raise_error('A key has a text that Hudi takes for a part of "
-        ~ "another key, such as __empty__. Set file_format: delta.') is null else true end"
-    ) -%}
+(
+    select
+        {%- for column in columns %}
+        {% if column.dtype in ('tinyint', 'smallint') -%}
+            cast({{ column.quoted }} as int) as {{ column.quoted }}
+        {%- else -%}
+            {{ column.quoted }}
+        {%- endif -%}
+        {%- if not loop.last %},{% endif %}
+        {%- endfor %}
+
+    from {{ rows }}
+
+    where
+        case
+            when {{ wrong | join(' or ') }}
+                then raise_error(
+                    'Hudi would confuse a key of this merge with another one: it has a date before 1582, or a text '
+                    || 'such as __empty__. Set file_format: delta.'
+                ) is null
+            else true
+        end
+)
 {%- endmacro -%}
 
 
@@ -82,8 +105,8 @@
 {%- macro _versions_of_hudi(relation) -%}
     {%- do exceptions.raise_compiler_error(
         "as_of_run: the versions of " ~ relation ~ ", a Hudi table, do not name their runs. Use a time instead: "
-        ~ "`timestamp as of '2026-01-31 12:00:00'`. The times of the versions: tidemark sql \"call "
-        ~ "show_commits(table => '" ~ relation.schema ~ '.' ~ relation.identifier ~ "')\"."
+        ~ "`timestamp as of '2026-01-31 12:00:00'`. These have the times of its versions: call show_commits(table => '"
+        ~ relation.schema ~ '.' ~ relation.identifier ~ "')."
     ) -%}
 {%- endmacro -%}
 

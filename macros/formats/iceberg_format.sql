@@ -14,7 +14,7 @@
         'commits_nothing': true,
         'merges_sql': false,
         'compares_keys': '<=>',
-        'keys_apart': none,
+        'rows_to_merge': none,
         'tries_each_clause': false,
         'marks_rows': {'write.merge.mode': 'merge-on-read', 'format-version': '3'},
         'widens': tidemark._iceberg_widens,

@@ -11,8 +11,7 @@
       commits_nothing  whether a merge without rows to merge also commits
       merges_sql       whether a merge may contain the model's SQL: see `note_same_columns`
       compares_keys    how a merge compares keys: `<=>`, or `=` in a table whose key has no NULL
-      keys_apart       a macro: a condition for the rows of a merge, which fails if Spark would confuse
-                       two keys; none if that cannot be
+      rows_to_merge    a macro: the rows of a merge as the format can take them; none for as they are
       tries_each_clause  whether a row that a merge deletes must match no other clause
       marks_rows       the properties with which a merge marks rows and does not rewrite their files;
                        a table that has the first one keeps its value; {} if it cannot

@@ -40,6 +40,9 @@
 {%- for name in noted or [] -%}
     {%- do columns.append(api.Column.create(name, 'string')) -%}
 {%- endfor -%}
+{%- if format.rows_to_merge -%}
+    {%- set rows = format.rows_to_merge(rows, columns, keys) -%}
+{%- endif -%}
 {#- With append_new_columns, the target has all of them. -#}
 {%- if config.get('on_schema_change') != 'append_new_columns' -%}
     {%- set in_source = columns | map(attribute='name') | map('lower') | list -%}
@@ -67,7 +70,7 @@
 
 merge into {{ target }} as DBT_INTERNAL_DEST
 
-using {{ rows if not format.keys_apart else '(select * from ' ~ rows ~ ' where ' ~ format.keys_apart(keys) ~ ')' }} as DBT_INTERNAL_SOURCE
+using {{ rows }} as DBT_INTERNAL_SOURCE
 
 on
     {%- for key in keys %}

@@ -42,6 +42,8 @@ class Hudi(Format):
             "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
             # The default of 64 MB is too little for what a join broadcasts.
             "spark.kryoserializer.buffer.max": "1g",
+            # Without compiling, Spark 3.5 fails in a merge if a struct has a struct that is NULL.
+            "spark.sql.codegen.factoryMode": "FALLBACK",
             # Otherwise a session that has read a table never sees what another one writes.
             "spark.sql.filesourceTableRelationCacheSize": "0",
             # Hudi writes dates before 1582 as Spark 3 does, but does not say so in its files.
