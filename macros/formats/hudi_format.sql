@@ -31,7 +31,8 @@
     {%- set key = tidemark._hudi_key() -%}
     {%- if execute and not is_incremental() -%}
         {%- set types = tidemark._types_described(run_query('describe query ' ~ model.compiled_code)) -%}
-        {%- for name in key if types.get(name | lower, '').split('(')[0] in ('decimal', 'float', 'double', 'binary') -%}
+        {%- set known = ('string', 'boolean', 'tinyint', 'smallint', 'int', 'bigint') -%}
+        {%- for name in key if types.get(name | lower, 'string') not in known -%}
             {%- do exceptions.raise_compiler_error(
                 model.name ~ ": a Hudi table can get a key twice whose column " ~ name ~ " is a "
                 ~ types[name | lower] ~ ", so nothing was written. Set file_format: delta."
@@ -54,20 +55,17 @@
 
 {#-
     Hudi compares a key of several columns as one text, `a:1,b:2`, in which '' is `__empty__`. A value
-    with such a part could be another key's, and a date before 1582 has another text in a file. So a
-    merge with one of these fails. A smallint is an int in the table, and must be one in the rows.
+    with such a part could be another key's, so a merge with it fails. A smallint is an int in the table,
+    and must be one in the rows.
 -#}
 {%- macro _hudi_rows_to_merge(rows, columns, keys) -%}
     {%- set wrong = [] -%}
     {%- for name in keys -%}
         {%- set text = 'cast(`' ~ name ~ '` as string)' -%}
-        {%- do wrong.append("typeof(`" ~ name ~ "`) = 'date' and " ~ text ~ " < '1582-10-15'") -%}
-        {%- if keys | length > 1 -%}
-            {%- do wrong.append(text ~ " in ('__empty__', '__null__')") -%}
-            {%- for other in keys -%}
-                {%- do wrong.append('contains(' ~ text ~ ", '," ~ other ~ ":')") -%}
-            {%- endfor -%}
-        {%- endif -%}
+        {%- do wrong.append(text ~ " in ('__empty__', '__null__')") -%}
+        {%- for other in keys -%}
+            {%- do wrong.append('contains(' ~ text ~ ", '," ~ other ~ ":')") -%}
+        {%- endfor -%}
     {%- endfor -%}
 (
     select
@@ -82,15 +80,18 @@
 
     from {{ rows }}
 
+    {%- if keys | length > 1 %}
+
     where
         case
             when {{ wrong | join(' or ') }}
                 then raise_error(
-                    'Hudi would confuse a key of this merge with another one: it has a date before 1582, or a text '
-                    || 'such as __empty__. Set file_format: delta.'
+                    'Hudi would confuse a key of this merge with another one: a column has a text such as __empty__, '
+                    || 'or a comma, the name of a column of the key, and a colon. Set file_format: delta.'
                 ) is null
             else true
         end
+    {%- endif %}
 )
 {%- endmacro -%}
 

@@ -18,6 +18,7 @@
         ~ "Set unique_key, or incremental_strategy='append'."
     ) -%}
 {%- endif -%}
+{%- do tidemark.require_format_of_table(target) -%}
 {%- set noted = tidemark.noted_columns() -%}
 {%- set rows -%}
     {%- if noted -%}
@@ -32,7 +33,6 @@
     {%- do return("select 'There are no rows to merge.' as told") -%}
 {%- endif -%}
 {%- set format = tidemark.table_format(config.get('file_format')) -%}
-{%- do tidemark.require_format_of_table(target) -%}
 {%- if config.get('stage_source') and format.stages_source -%}
     {%- do format.stages_source() -%}
 {%- endif -%}
