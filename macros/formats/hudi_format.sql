@@ -3,7 +3,8 @@
 
     A table keeps its key, the model's unique_key, from its first build on. Without Hudi's own columns in
     the files, `select *` has only the model's columns, and a merge is faster. Hudi's fast way to write
-    a first build makes tables with a smallint that Spark cannot read.
+    a first build makes tables with a smallint that Spark cannot read. Its sync with the metastore fails if
+    a property of the table has a `=`; Spark's commands write there what is needed.
 -#}
 {%- macro hudi_format() -%}
     {%- do return({
@@ -43,6 +44,7 @@
         'primaryKey': key | join(','),
         'hoodie.populate.meta.fields': 'false',
         'hoodie.datasource.write.row.writer.enable': 'false',
+        'hoodie.datasource.hive_sync.enable': 'false',
     }) -%}
 {%- endmacro -%}
 

@@ -112,7 +112,7 @@ def test_the_tables_are_those_of_delta_row_for_row(lab: Lab) -> None:
         own = sorted_rows(lab, table)
         # A smallint is an int in Hudi.
         assert own == sorted_rows(lab, f"{table}_delta"), table
-        assert len(own) >= 4
+        assert len(own) >= 3
         assert HUDI.is_in(books.place(table))
         assert not HUDI.is_in(books.place(f"{table}_delta"))
     assert [commits["current.cur_hud__orders"] for commits in lab.commits] == [1, 2, 3]
@@ -289,7 +289,13 @@ def test_a_new_column_is_added_and_a_wider_type_needs_a_rebuild(lab: Lab) -> Non
     assert "dbt build --full-refresh --select cur_hud__orders" in said
     lab.project.build("--full-refresh", "--select", *names)
     for name in ("current.cur_hud__orders", "history.hist_hud__orders"):
-        assert sorted_rows(lab, name) == sorted_rows(lab, f"{name}_delta")
+        columns = ", ".join(lab.project.spark.table(f"{name}_delta").columns)
+        own, delta = (
+            sorted(map(str, lab.rows(f"select {columns} from {each}")))
+            for each in (name, f"{name}_delta")
+        )
+        assert own == delta
+        assert "1234567890.50" in str(own)
 
 
 def test_an_erasure_leaves_nothing(
