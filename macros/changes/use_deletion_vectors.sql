@@ -8,7 +8,7 @@
 {%- macro use_deletion_vectors(table, row_count) -%}
     {%- set from_rows = config.get('deletion_vectors_from') -%}
     {%- set properties = tidemark.table_format(config.get('file_format')).marks_rows -%}
-    {%- if from_rows is not none and row_count >= from_rows | int -%}
+    {%- if properties and from_rows is not none and row_count >= from_rows | int -%}
         {%- if properties | first not in tidemark._properties(table) -%}
             {%- do tidemark.set_properties(table, properties) -%}
         {%- endif -%}

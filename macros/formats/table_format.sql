@@ -6,11 +6,15 @@
                        lake's own format
       file_column      the column of a change log with the file's path
       replaces         whether `create or replace table` replaces a table in one step
+      properties       a macro: the properties that a table is created with; none without one
       stages_source    a macro that makes a merge compute its source rows once; none without one
       commits_nothing  whether a merge without rows to merge also commits
       merges_sql       whether a merge may contain the model's SQL: see `note_same_columns`
+      compares_keys    how a merge compares keys: `<=>`, or `=` in a table whose key has no NULL
+      rows_to_merge    a macro: the rows of a merge as the format can take them; none for as they are
+      tries_each_clause  whether a row that a merge deletes must match no other clause
       marks_rows       the properties with which a merge marks rows and does not rewrite their files;
-                       a table that has the first one keeps its value
+                       a table that has the first one keeps its value; {} if it cannot
       widens           a macro: whether a column can go from one type to another in the metadata
       widening         the properties that a table needs before
       versions         a macro: a query of a table's versions, the newest first, with the columns
@@ -23,6 +27,8 @@
 {%- macro table_format(name) -%}
     {%- if name == 'iceberg' -%}
         {%- do return(tidemark.iceberg_format()) -%}
+    {%- elif name == 'hudi' -%}
+        {%- do return(tidemark.hudi_format()) -%}
     {%- endif -%}
     {%- set format = tidemark.delta_format() -%}
     {%- if name != 'delta' -%}
@@ -30,4 +36,15 @@
         {%- do format.update({'replaces': false}) -%}
     {%- endif -%}
     {%- do return(format) -%}
+{%- endmacro -%}
+
+
+{#-
+    The `file_format` of a table that exists: in another format than the lake's, the relation has its
+    catalog, or what the catalog says of it.
+-#}
+{%- macro format_of_table(relation) -%}
+    {%- if relation.database -%}{%- do return(relation.database) -%}{%- endif -%}
+    {%- set table = load_relation(relation) -%}
+    {%- do return('hudi' if table and table.is_hudi else tidemark.lake_format()) -%}
 {%- endmacro -%}

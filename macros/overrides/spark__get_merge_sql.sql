@@ -18,6 +18,7 @@
         ~ "Set unique_key, or incremental_strategy='append'."
     ) -%}
 {%- endif -%}
+{%- do tidemark.require_format_of_table(target) -%}
 {%- set noted = tidemark.noted_columns() -%}
 {%- set rows -%}
     {%- if noted -%}
@@ -31,14 +32,17 @@
 {%- if tidemark.nothing_to_merge(rows) -%}
     {%- do return("select 'There are no rows to merge.' as told") -%}
 {%- endif -%}
-{%- set stages_source = tidemark.table_format(config.get('file_format')).stages_source -%}
-{%- if config.get('stage_source') and stages_source -%}
-    {%- do stages_source() -%}
+{%- set format = tidemark.table_format(config.get('file_format')) -%}
+{%- if config.get('stage_source') and format.stages_source -%}
+    {%- do format.stages_source() -%}
 {%- endif -%}
 {%- set columns = adapter.get_columns_in_relation(source) if not noted else [] -%}
 {%- for name in noted or [] -%}
     {%- do columns.append(api.Column.create(name, 'string')) -%}
 {%- endfor -%}
+{%- if format.rows_to_merge -%}
+    {%- set rows = format.rows_to_merge(rows, columns, keys) -%}
+{%- endif -%}
 {#- With append_new_columns, the target has all of them. -#}
 {%- if config.get('on_schema_change') != 'append_new_columns' -%}
     {%- set in_source = columns | map(attribute='name') | map('lower') | list -%}
@@ -52,6 +56,9 @@
 ) or columns | map(attribute='quoted') | list -%}
 {%- set delete_condition = config.get('delete_condition') -%}
 {%- set matched_conditions = [config.get('matched_condition')] | select | list -%}
+{%- if delete_condition and format.tries_each_clause -%}
+    {%- do matched_conditions.append('not coalesce(' ~ delete_condition ~ ', false)') -%}
+{%- endif -%}
 {%- if config.get('skip_unchanged') -%}
     {%- set same = [] -%}
     {%- for name in updated -%}
@@ -67,7 +74,7 @@ using {{ rows }} as DBT_INTERNAL_SOURCE
 
 on
     {%- for key in keys %}
-    DBT_INTERNAL_SOURCE.{{ key }} <=> DBT_INTERNAL_DEST.{{ key }}
+    DBT_INTERNAL_SOURCE.{{ key }} {{ format.compares_keys }} DBT_INTERNAL_DEST.{{ key }}
     {%- if not loop.last %} and{% endif %}
     {%- endfor %}
     {%- for predicate in incremental_predicates or [] %}

@@ -2,7 +2,8 @@
     Replaces: dbt-core 1.11 `default__sync_column_schemas`.
     Why: with `append_new_columns` it does not change types. So a value too large for an int stops the
     build, and a timestamp in a date column loses its time of day without a warning.
-    Here a wider type widens the column: in the metadata if the format can, otherwise by a rewrite.
+    Here a wider type widens the column: in the metadata if the format can, otherwise by a rewrite, if
+    the format can replace a table.
     A type that cannot hold the old values is refused.
     Delete when: dbt-core widens types with `append_new_columns`, and dbt-spark supports it.
 #}
@@ -37,6 +38,18 @@
         {%- endif -%}
     {%- endfor -%}
 
+    {%- set format = tidemark.table_format(config.get('file_format')) -%}
+    {%- for name, type in altered.copy().items() if not format.widens(old_types[name | lower], type) -%}
+        {%- do rewritten.update({name: altered.pop(name)}) -%}
+    {%- endfor -%}
+    {%- if rewritten and not format.replaces -%}
+        {%- set name, type = rewritten.items() | first -%}
+        {%- do exceptions.raise_compiler_error(
+            target_relation ~ ": a " ~ config.get('file_format') ~ " table cannot change the type of a column ("
+            ~ name ~ ", from " ~ old_types[name | lower] ~ " to " ~ type ~ "), so nothing was written. Rebuild the "
+            ~ "table: dbt build --full-refresh --select " ~ model.name ~ "."
+        ) -%}
+    {%- endif -%}
     {%- if added or removed -%}
         {%- do alter_relation_add_remove_columns(target_relation, added or none, removed or none) -%}
         {#- From now on the table must also record the settings that these are derived with. -#}
@@ -45,10 +58,6 @@
             {%- do run_query('alter table ' ~ target_relation ~ ' set ' ~ properties) -%}
         {%- endif -%}
     {%- endif -%}
-    {%- set format = tidemark.table_format(config.get('file_format')) -%}
-    {%- for name, type in altered.copy().items() if not format.widens(old_types[name | lower], type) -%}
-        {%- do rewritten.update({name: altered.pop(name)}) -%}
-    {%- endfor -%}
     {%- if altered and format.widening -%}
         {%- do tidemark.set_properties(target_relation, format.widening) -%}
     {%- endif -%}

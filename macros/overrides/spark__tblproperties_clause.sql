@@ -2,13 +2,17 @@
     Replaces: dbt-spark 1.11 `spark__tblproperties_clause`.
     Why: a table must record the settings that it is derived with, in the same commit that creates it.
     `derived_from` writes them as a comment into the compiled SQL. Here the comment becomes a property
-    of the table, next to the properties of the model's own config. dbt calls this before it creates a
+    of the table, next to the properties that its format needs and those of the model's own config. dbt calls this before it creates a
     table, so it also refuses what the table's format cannot do.
     Delete when: a model can set `tblproperties` while it is compiled.
 #}
 {%- macro spark__tblproperties_clause() -%}
-    {%- do tidemark.require_format(model) -%}
-    {%- set properties = (config.get('tblproperties') or {}).copy() -%}
+    {%- set format = tidemark.require_format(model) -%}
+    {%- if adapter.require_spark_of is defined -%}
+        {%- do adapter.require_spark_of(config.get('file_format')) -%}
+    {%- endif -%}
+    {%- set properties = format.properties() if format.properties else {} -%}
+    {%- do properties.update(config.get('tblproperties') or {}) -%}
     {%- set mark = '-- tidemark.derived_from: ' -%}
     {%- for line in (model.get('compiled_code') or '').splitlines() if line.strip().startswith(mark) -%}
         {%- do properties.update({'tidemark.derived_from': line.strip()[mark | length:]}) -%}

@@ -6,8 +6,7 @@
     {%- if not execute -%}
         {{ return(relation) }}
     {%- endif -%}
-    {#- A table of another format than the lake's has the format's name as its catalog. -#}
-    {%- set format = tidemark.table_format(relation.database or tidemark.lake_format()) -%}
+    {%- set format = tidemark.table_format(tidemark.format_of_table(relation)) -%}
     {%- call statement('versions', fetch_result=true) -%}
         {{ format.versions(relation) }}
     {%- endcall -%}

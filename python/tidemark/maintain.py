@@ -98,7 +98,7 @@ def maintain(names: Sequence[str], wanted: Policy, *, dry_run: bool = False) -> 
     tables failed.
     """
     parsed = project.current()
-    chosen = relations(parsed, names)
+    chosen = _maintained(relations(parsed, names), print)
     own = books.without_spark()
     if own is None and not books.needs_spark():
         print(f"Nothing has landed in {paths.lake_dir()} yet: tidemark run")
@@ -146,7 +146,7 @@ def at_end_of_run(
     """Maintain all tables in a run, which holds the lake."""
     own = books.of(spark)
     retention.cut_logs(own, parsed, retention.due(own, parsed.feeds), say)
-    _maintain(spark, _looks(relations(parsed), wanted), wanted, say)
+    _maintain(spark, _looks(_maintained(relations(parsed)), wanted), wanted, say)
     _forget(spark, wanted, say)
 
 
@@ -167,6 +167,17 @@ def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:
                 f"{', '.join(alike)}."
             )
     return sorted({known[name] for name in names or known})
+
+
+def _maintained(chosen: Sequence[str], say: Callable[[str], None] = lambda text: None) -> list[str]:
+    """The tables without those that their format maintains itself, of which it says why."""
+    left_out: dict[str, list[str]] = {}
+    for relation in chosen:
+        if why := formats.of(relation).maintains:
+            left_out.setdefault(why, []).append(relation)
+    for why, names in left_out.items():
+        say(f"Left out: {', '.join(names)}. {why}.")
+    return [each for each in chosen if not any(each in names for names in left_out.values())]
 
 
 def _looks(chosen: Sequence[str], wanted: Policy) -> dict[str, Table | None]:

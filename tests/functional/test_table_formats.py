@@ -556,10 +556,10 @@ def test_a_spark_without_the_format_is_refused_before_it_writes(
         execute=lambda sql, fetch: (None, lab.rows(sql)),
     )
     with pytest.raises(Exception, match="before Tidemark knew that this project has Other tables"):
-        relations._require_format(adapter, "other")
+        relations.require_format(adapter, "other")
     assert noted == [other]
-    relations._require_format(adapter, "iceberg")
-    relations._require_format(adapter, None)
+    relations.require_format(adapter, "iceberg")
+    relations.require_format(adapter, None)
 
 
 def test_a_lost_table_stays_where_it_is(lab: Lab) -> None:

@@ -126,6 +126,7 @@ PINNED = {
     "spark__snapshot_merge_sql": (
         "3a0f421e4ef58536de4465d92a1ea331030c63056a93a85eab6cb4de60973f47"
     ),
+    "spark__options_clause": ("68000751873c21bb69c66df879b45f886106137a4dec8edb65fa014bc0a1f822"),
     "spark__tblproperties_clause": (
         "e3832c1aca41266e177e6419b09179c8f22a89281ecee7f82929e53bfd4d159c"
     ),

@@ -8,7 +8,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
 
 from tidemark import formats, paths, targets
-from tidemark.dbt_plugin import facts, hook
+from tidemark.dbt_plugin import facts, hook, relations
 from tidemark.errors import TidemarkError
 from tidemark.shared import shared
 from tidemark.spark import session
@@ -50,7 +50,10 @@ def format_problem(self: SparkAdapter, name: str) -> str:
     format = formats.OTHERS.get(name)
     if format is None:
         return ""
-    if self.config.credentials.method not in ("session", "thrift"):
+    method = self.config.credentials.method
+    if problem := format.problem(method):
+        return problem
+    if method not in ("session", "thrift"):
         return "Only embedded Spark and a Thrift server (method: thrift) build such tables"
     if not paths.warehouse().startswith(("/", "s3a://")) and not format.catalog:
         return (
@@ -60,9 +63,21 @@ def format_problem(self: SparkAdapter, name: str) -> str:
     return ""
 
 
+def require_spark_of(self: SparkAdapter, name: str | None) -> None:
+    """New on SparkAdapter, for the macro `spark__tblproperties_clause`: whether Spark has a format.
+
+    One without a catalog of its own is not among the schemas that dbt asks for.
+    """
+    format = formats.OTHERS.get(name or "")
+    if format and not format.has_catalog:
+        relations.require_format(self, name)
+
+
 def install() -> None:
     """Add the methods."""
-    methods = (land_new_files, landing_failure, give_back_lake, format_problem, *facts.METHODS)
-    for method in methods:
+    methods = (land_new_files, landing_failure, give_back_lake, format_problem, require_spark_of)
+    for method in (*methods, *facts.METHODS):
         setattr(SparkAdapter, method.__name__, available(method))
-    SparkAdapter._available_ = SparkAdapter._available_ | {each.__name__ for each in methods}
+    SparkAdapter._available_ = SparkAdapter._available_ | {
+        each.__name__ for each in (*methods, *facts.METHODS)
+    }

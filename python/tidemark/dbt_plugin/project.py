@@ -49,8 +49,9 @@ class Node:
     """A source, model, seed or snapshot. `select` is its dbt selector, `feed` a source's name.
 
     `relation` is the `schema.table` of a Delta table that dbt writes, '' for a view; `other` is the
-    `catalog.schema.table` of a table in another format. `is_table` marks a source that
-    others append to, `keeps_rows` what a full refresh does not build anew.
+    name of a table in another format, with its catalog before the schema if that is not Spark's
+    own. `is_table` marks a source that others append to, `keeps_rows` what a full refresh does not
+    build anew.
     """
 
     fingerprint: str
@@ -216,13 +217,16 @@ def of(manifest: Any) -> Project:
             of_dbt = manifest.nodes[name]
             relation = f"{of_dbt.schema}.{of_dbt.alias}"
             is_other = of_dbt.database in formats.OTHERS
+            table = f"{of_dbt.database}.{relation}" if is_other else relation
+            # A format without a catalog of its own.
+            is_other = is_other or formats.is_beside(of_dbt.config.get("file_format"))
             is_written = of_dbt.config.materialized not in ("view", "ephemeral")
             keeps = of_dbt.resource_type == "snapshot" or of_dbt.config.get("full_refresh") is False
             nodes[name] = replace(
                 node,
                 select=".".join(of_dbt.fqn),
                 relation=relation if is_written and not is_other else "",
-                other=f"{of_dbt.database}.{relation}" if is_other else "",
+                other=table if is_written and is_other else "",
                 keeps_rows=is_written and keeps,
             )
     data_tests = {

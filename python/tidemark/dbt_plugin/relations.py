@@ -1,6 +1,7 @@
 """Look tables up one by one, and reliably while other tables are created and dropped.
 
-In a Delta lake, tables in another format are in a catalog of their own, the relation's `database`.
+In a Delta lake, tables in another format are in a catalog of their own, the relation's `database`,
+if the format can have one.
 """
 
 import re
@@ -22,7 +23,7 @@ from dbt_common.invocation import get_invocation_id
 
 from tidemark import formats
 from tidemark.errors import TidemarkError
-from tidemark.formats.format import Format
+from tidemark.formats.format import OF_SPARK, Format
 from tidemark.ingest import books
 
 _TRIES = 8
@@ -82,12 +83,13 @@ def _own_catalogs(self: SparkAdapter) -> list[Format]:
 
 
 def _has(self: SparkAdapter, format: Format) -> bool:
-    """Whether the target's Spark has the catalog of a format."""
+    """Whether the target's Spark has the catalog of a format, or what it has instead."""
     known = self.__dict__.setdefault("_tidemark_catalogs", {})
     asked = get_invocation_id(), format.name
     if asked not in known:
-        _, rows = self.execute(f"set spark.sql.catalog.{format.name}", fetch=True)
-        known[asked] = rows[0][1] != "<undefined>"
+        own = next(iter(format.of_session), f"spark.sql.catalog.{format.name}")
+        _, rows = self.execute(f"set {own}", fetch=True)
+        known[asked] = rows[0][1] not in ("<undefined>", "")
     return bool(known[asked])
 
 
@@ -112,7 +114,7 @@ def _in_its_catalog(self: SparkAdapter, relation: Any) -> Any:
     format = formats.of_listed(relation.information or "")
     if format is None or not (format.is_of_lake or _has(self, format)):
         return relation
-    path = {} if format.is_of_lake else {"database": format.name}
+    path = {} if format.spark_catalog == OF_SPARK else {"database": format.name}
     return relation.incorporate(path=path, **{f"is_{format.name}": True})
 
 
@@ -187,7 +189,7 @@ def _in_another_format(found: Any, wanted: str | None) -> str:
     )
 
 
-def _require_format(self: SparkAdapter, name: str | None) -> None:
+def require_format(self: SparkAdapter, name: str | None) -> None:
     """Refuse a format that this Spark was started without, before anything is written.
 
     The project's files do not name it, or Spark was started by an earlier command or by a host.
@@ -226,7 +228,7 @@ def _list_schemas_once(self: SparkAdapter, database: Any) -> list[str]:
 
     A catalog has the metastore's schemas. If it has names of its own, it must have them, too.
     """
-    _require_format(self, database)
+    require_format(self, database)
     wanted = (database or "").strip("`")
     names = next((each.name for each in _own_catalogs(self) if each.name == wanted), None)
     invocation = get_invocation_id()
@@ -253,10 +255,14 @@ _drop_relation = SparkAdapter.drop_relation
 def _drop_unless_replaced(self: SparkAdapter, relation: Any) -> None:
     """Replaces SparkAdapter.drop_relation, with which a full refresh of other tables begins.
 
-    dbt-spark then runs `create or replace table`, so readers and a killed build lose nothing.
+    dbt-spark then runs `create or replace table`, so readers and a killed build lose nothing. A
+    format that cannot replace a table needs the drop.
     """
     is_incremental = get_node_info().get("materialized") == "incremental"
-    is_other = any(relation.__dict__.get(f"is_{name}") for name in formats.OTHERS)
+    is_other = any(
+        each.replaces and relation.__dict__.get(f"is_{name}")
+        for name, each in formats.OTHERS.items()
+    )
     if is_other and is_incremental and _is_own(relation):
         return
     _drop_relation(self, relation)

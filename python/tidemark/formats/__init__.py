@@ -2,9 +2,10 @@
 
 The lake's own format is Delta, or that of TIDEMARK_FORMAT. It is the format of the change logs, and
 its tables are in Spark's own catalog. Delta's can only be there, so a lake of another format has no
-Delta tables. In a Delta lake, the tables of each other format are in a catalog of its name, usually
-on the same metastore. A Spark gets the jars and settings of another format when it starts, if the
-project asks for the format or the lake has tables in it.
+Delta tables. In a Delta lake, the tables of another format are in a catalog of its name, usually on
+the same metastore; those of Hudi are in Spark's own, beside the Delta tables. A Spark gets the jars
+and settings of another format when it starts, if the project asks for the format or the lake has
+tables in it.
 """
 
 import re
@@ -20,14 +21,17 @@ from tidemark import paths, targets
 from tidemark.errors import ConfigError
 from tidemark.formats.delta import Delta
 from tidemark.formats.format import OF_SPARK, Format
+from tidemark.formats.hudi import Hudi
 from tidemark.formats.iceberg import Iceberg
+from tidemark.ingest import books
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DELTA = Delta()
-# The formats besides Delta, by the names of their catalogs in a Delta lake.
-OTHERS: dict[str, Format] = {format.name: format for format in (Iceberg(),)}
+# The formats besides Delta, by their names, which are also those of their catalogs in a Delta lake.
+# Spark asks the last extension first: Iceberg's takes only its own procedures, Hudi's all.
+OTHERS: dict[str, Format] = {format.name: format for format in (Hudi(), Iceberg())}
 
 # The formats besides Delta that the lake may have: a line has a name and the catalog, if it
 # is another one than the format's own on the metastore. The lake's own format has Spark's.
@@ -41,8 +45,16 @@ def of_lake() -> Format:
 
 
 def of(relation: str) -> Format:
-    """The format of a table by its name: the lake's own has no catalog before the schema."""
-    return OTHERS[relation.split(".")[0]] if relation.count(".") > 1 else of_lake()
+    """The format of a table by its name, or by its folder if it is in Spark's own catalog."""
+    if relation.count(".") > 1:
+        return OTHERS[relation.split(".")[0]]
+    beside = (each for each in used() if not each.has_catalog)
+    return next((each for each in beside if each.is_in(books.place(relation))), of_lake())
+
+
+def is_beside(name: str | None) -> bool:
+    """Whether tables with this `file_format` are in Spark's own catalog, beside Delta tables."""
+    return (name or "") in OTHERS and not OTHERS[name or ""].has_catalog
 
 
 def of_listed(information: str) -> Format | None:
@@ -53,7 +65,8 @@ def of_listed(information: str) -> Format | None:
 def used() -> list[Format]:
     """The formats besides Delta that Spark needs for this lake and this project."""
     names = _noted().keys() | _asked_for(paths.project_dir()) | {targets.lake_format()}
-    return [each for each in OTHERS.values() if each.name in names]
+    # Without a lock file, this Spark version cannot have the format, and dbt refuses it.
+    return [each for each in OTHERS.values() if each.name in names and each.lock.exists()]
 
 
 def _with_own() -> list[Format]:
@@ -97,7 +110,7 @@ def require_catalogs() -> None:
 def require_catalogs_of(spark: "SparkSession") -> None:
     """The same for a Spark that another command has started, maybe with other variables."""
     for each in OTHERS.values():
-        has_catalog = _setting(spark, each, "") == each.settings()[""]
+        has_catalog = _setting(spark, each, "") == each.settings().get("")
         for name, value in each.settings().items() if has_catalog else ():
             if name in (".type", ".uri", ".warehouse") and _setting(spark, each, name) != value:
                 raise ConfigError(
@@ -118,11 +131,12 @@ def _place(format: Format) -> str:
 def settings() -> dict[str, str]:
     """The Spark settings of the formats besides Delta. Raises as `require_catalogs`."""
     require_catalogs()
-    return {
+    of_catalogs = {
         f"spark.sql.catalog.{each.spark_catalog}{name}": value
         for each in used()
         for name, value in each.settings().items()
     }
+    return {name: value for each in used() for name, value in each.of_session.items()} | of_catalogs
 
 
 def extensions() -> list[str]:
@@ -157,6 +171,11 @@ def lost(schema: str, folder: Path) -> Iterator[tuple[str, str]]:
     """The tables in a schema's folder that a new metastore lacks, and what registers each."""
     for each in (DELTA, *OTHERS.values()):
         yield from each.lost(schema, folder)
+
+
+def is_kept_in(folder: Path) -> bool:
+    """Whether a folder that no catalog has is a table of another format, and not just begun."""
+    return any(each.is_kept_in(folder) for each in OTHERS.values())
 
 
 def _noted(lake: Path | None = None) -> dict[str, str]:

@@ -76,6 +76,13 @@ class Format(ABC):
     # Of another format than Delta: what `show table extended` says of its tables in the metastore.
     mark: ClassVar[re.Pattern[str]]
 
+    # Whether its tables can have a catalog of their own, beside Delta's. Otherwise they are in
+    # Spark's own catalog, and a table's folder tells the format.
+    has_catalog: ClassVar[bool] = True
+    # Whether `create or replace table` replaces a table.
+    replaces: ClassVar[bool] = True
+    # Why `tidemark maintain` leaves its tables out; '' if it does not.
+    maintains: ClassVar[str] = ""
     # The column of a change log with the file's path.
     file_column: ClassVar[str] = "_file"
     # The properties with which a change log is created.
@@ -89,7 +96,7 @@ class Format(ABC):
     @property
     def spark_catalog(self) -> str:
         """The name of the Spark catalog that has its tables."""
-        return OF_SPARK if self.is_of_lake else self.name
+        return self.name if self.has_catalog and not self.is_of_lake else OF_SPARK
 
     @property
     def catalog(self) -> str:
@@ -99,6 +106,26 @@ class Format(ABC):
     def settings(self) -> Mapping[str, str]:
         """The Spark settings of its catalog, without the catalog's name."""
         return {}
+
+    @property
+    def of_session(self) -> Mapping[str, str]:
+        """The Spark settings besides its catalog's; without the first, Spark lacks the format."""
+        return {}
+
+    def problem(self, method: str) -> str:
+        """Why a target with this `method` cannot have its tables in a Delta lake, or ''."""
+        del method
+        return ""
+
+    def is_in(self, folder: str) -> bool:
+        """Whether a table's folder has a table of this format, which has no catalog of its own."""
+        del folder
+        return False
+
+    def is_kept_in(self, folder: Path) -> bool:
+        """Whether a folder without a table in the catalog has one that was not just begun."""
+        del folder
+        return False
 
     @property
     def extension(self) -> str:

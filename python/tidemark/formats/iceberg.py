@@ -212,6 +212,10 @@ class Iceberg(Format):
         # A table that was never written has none.
         return Forgotten(int(newest[0].snapshot_id), left) if newest else None
 
+    def is_kept_in(self, folder: Path) -> bool:
+        """See `Format`. It can be created in a folder with files."""
+        return any((folder / "metadata").glob("*.metadata.json"))
+
     def lost(self, schema: str, folder: Path) -> Iterator[tuple[str, str]]:
         """See `Format`."""
         for metadata in [] if self.catalog else sorted(folder.glob("*/metadata")):

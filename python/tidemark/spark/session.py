@@ -585,8 +585,7 @@ def _metastore() -> str:
 
 def is_young(folder: Path) -> bool:
     """Whether a Delta table has at most one commit, without reading a long log."""
-    if any((folder / "metadata").glob("*.metadata.json")):
-        # Of an Iceberg table, which can be created in a folder with files.
+    if formats.is_kept_in(folder):
         return False
     log = folder / "_delta_log"
     if (log / f"{1:020}.json").exists() or (log / "_last_checkpoint").exists():
