@@ -5,6 +5,7 @@
         'file_column': '_file',
         'replaces': true,
         'properties': none,
+        'not_in_properties': none,
         'stages_source': tidemark._stages_source_of_delta,
         'commits_nothing': false,
         'merges_sql': true,

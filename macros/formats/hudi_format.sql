@@ -3,8 +3,8 @@
 
     A table keeps its key, the model's unique_key, from its first build on. Without Hudi's own columns in
     the files, `select *` has only the model's columns, and a merge is faster. Hudi's fast way to write
-    a first build makes tables with a smallint that Spark cannot read. Its sync with the metastore fails if
-    a property of the table has a `=`; Spark's commands write there what is needed.
+    a first build makes tables with a smallint that Spark cannot read. When it creates a table, Hudi fails on a property
+    with a `=`, after it has written the rows.
 -#}
 {%- macro hudi_format() -%}
     {%- do return({
@@ -12,6 +12,7 @@
         'file_column': '_file',
         'replaces': false,
         'properties': tidemark._hudi_properties,
+        'not_in_properties': '=',
         'stages_source': none,
         'commits_nothing': true,
         'merges_sql': false,
@@ -44,7 +45,6 @@
         'primaryKey': key | join(','),
         'hoodie.populate.meta.fields': 'false',
         'hoodie.datasource.write.row.writer.enable': 'false',
-        'hoodie.datasource.hive_sync.enable': 'false',
     }) -%}
 {%- endmacro -%}
 

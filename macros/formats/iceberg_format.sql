@@ -10,6 +10,7 @@
         'file_column': '_landed_file',
         'replaces': true,
         'properties': none,
+        'not_in_properties': none,
         'stages_source': none,
         'commits_nothing': true,
         'merges_sql': false,

@@ -17,6 +17,13 @@
     {%- for line in (model.get('compiled_code') or '').splitlines() if line.strip().startswith(mark) -%}
         {%- do properties.update({'tidemark.derived_from': line.strip()[mark | length:]}) -%}
     {%- endfor -%}
+    {%- for name, value in properties.items()
+        if format.not_in_properties and format.not_in_properties in value | string -%}
+        {%- do exceptions.raise_compiler_error(
+            model.name ~ " cannot be a " ~ config.get('file_format') ~ " table: its property " ~ name ~ " has a "
+            ~ format.not_in_properties ~ ", on which that fails. Nothing was written. Set file_format: delta."
+        ) -%}
+    {%- endfor -%}
     {%- if properties %}
     tblproperties (
         {%- for name, value in properties.items() %}

@@ -339,9 +339,7 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     project = module_project()
     use_hudi(project)
     found = convergence.drawn(convergence.cases(), convergence.CASES)
-    by_seq = convergence.Table("hud_conv.by_seq", True, (convergence.PLAIN,))
-    partial = convergence.Table("hud_conv.partial", True, (convergence.PLAIN,), partial=True)
-    tables = [by_seq, partial]
+    tables = [convergence.Table("hud_conv.by_seq", True, (convergence.PLAIN,))]
     for table in tables:
         convergence.declare(project, table)
     for batch in range(convergence.BATCHES):

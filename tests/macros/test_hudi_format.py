@@ -108,6 +108,11 @@ def test_a_table_is_created_with_its_key() -> None:
     assert "'primaryKey' = 'id'," in properties("id")
 
 
+def test_a_property_with_an_equals_sign_is_refused() -> None:
+    with pytest.raises(CompilerError, match="cannot be a hudi table: its property a has a =, on"):
+        properties("id", tblproperties={"a": "x <=> y"})
+
+
 @pytest.mark.parametrize("kind", ["decimal(9,2)", "double", "binary", "date", "timestamp"])
 def test_a_key_of_a_type_that_hudi_confuses_is_refused(kind: str) -> None:
     with pytest.raises(CompilerError, match="can get a key twice whose column id is a"):
