@@ -3,8 +3,8 @@
 
     A table keeps its key, the model's unique_key, from its first build on. Without Hudi's own columns in
     the files, `select *` has only the model's columns, and a merge is faster. Hudi's fast way to write
-    a first build makes tables with a smallint that Spark cannot read. When it creates a table, Hudi fails on a property
-    with a `=`, after it has written the rows.
+    a first build makes tables with a smallint that Spark cannot read. When it creates a table, Hudi
+    fails on a property with a `=`, after it has written the rows.
 -#}
 {%- macro hudi_format() -%}
     {%- do return({
@@ -114,13 +114,8 @@
 {%- endmacro -%}
 
 
-{#- When dbt parses the project, a node has its config. Its columns are known when it is built. -#}
 {%- macro _problem_of_hudi(node) -%}
     {%- set config = node.config -%}
-    {%- set constraints = (node.constraints or []) | list -%}
-    {%- for column in (node.columns or {}).values() -%}
-        {%- do constraints.extend(column.constraints or []) -%}
-    {%- endfor -%}
     {%- if node.resource_type != 'model' or config.get('materialized') not in ('table', 'incremental') -%}
         {%- do return('Only models can have it, that are tables or incremental. Set file_format: delta') -%}
     {%- elif node.language == 'python' -%}
@@ -136,13 +131,6 @@
         {%- do return('Remove partition_by and clustered_by') -%}
     {%- elif config.get('full_refresh') is sameas false -%}
         {%- do return('Remove full_refresh: false. An erasure could not delete from the table') -%}
-    {%- elif config.get('location_root') -%}
-        {%- do return('Remove location_root: the tables are in the folders of their schemas') -%}
-    {%- elif constraints and config.get('contract').enforced -%}
-        {%- do return('Its tables do not check constraints. Use data tests instead') -%}
     {%- endif -%}
-    {%- if adapter.format_problem is not defined -%}
-        {%- do return('Only embedded Spark builds such tables') -%}
-    {%- endif -%}
-    {%- do return(adapter.format_problem('hudi')) -%}
+    {%- do return(tidemark.problem_of_place(node, 'Only embedded Spark builds such tables')) -%}
 {%- endmacro -%}

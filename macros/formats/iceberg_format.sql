@@ -50,13 +50,8 @@
 {%- endmacro -%}
 
 
-{#- When dbt parses the project, a node has its config. Its columns are known when it is built. -#}
 {%- macro _problem_of_iceberg(node) -%}
     {%- set config = node.config -%}
-    {%- set constraints = (node.constraints or []) | list -%}
-    {%- for column in (node.columns or {}).values() -%}
-        {%- do constraints.extend(column.constraints or []) -%}
-    {%- endfor -%}
     {%- if node.resource_type == 'test' and tidemark.lake_format() == 'iceberg' -%}
         {%- do return(adapter.format_problem('iceberg') if adapter.format_problem is defined else '') -%}
     {%- elif node.resource_type not in ('model', 'seed', 'snapshot') -%}
@@ -67,13 +62,6 @@
         {%- do return('Set incremental_strategy to merge or append') -%}
     {%- elif config.get('materialized') == 'incremental' and node.language == 'python' -%}
         {%- do return('A Python model can have it if it is a table, not if it is incremental') -%}
-    {%- elif config.get('location_root') -%}
-        {%- do return('Remove location_root: the tables are in the folders of their schemas') -%}
-    {%- elif constraints and config.get('contract').enforced -%}
-        {%- do return('Its tables do not check constraints. Use data tests instead') -%}
     {%- endif -%}
-    {%- if adapter.format_problem is not defined -%}
-        {%- do return('Only embedded Spark and a Thrift server (method: thrift) build such tables') -%}
-    {%- endif -%}
-    {%- do return(adapter.format_problem('iceberg')) -%}
+    {%- do return(tidemark.problem_of_place(node, 'Only embedded Spark and a Thrift server (method: thrift) build such tables')) -%}
 {%- endmacro -%}

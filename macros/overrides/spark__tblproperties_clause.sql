@@ -2,8 +2,8 @@
     Replaces: dbt-spark 1.11 `spark__tblproperties_clause`.
     Why: a table must record the settings that it is derived with, in the same commit that creates it.
     `derived_from` writes them as a comment into the compiled SQL. Here the comment becomes a property
-    of the table, next to the properties that its format needs and those of the model's own config. dbt calls this before it creates a
-    table, so it also refuses what the table's format cannot do.
+    of the table, next to the properties that its format needs and those of the model's own config. dbt
+    calls this before it creates a table, so it also refuses what the table's format cannot do.
     Delete when: a model can set `tblproperties` while it is compiled.
 #}
 {%- macro spark__tblproperties_clause() -%}

@@ -171,13 +171,11 @@ def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:
 
 def _maintained(chosen: Sequence[str], say: Callable[[str], None] = lambda text: None) -> list[str]:
     """The tables without those that their format maintains itself, of which it says why."""
-    left_out: dict[str, list[str]] = {}
-    for relation in chosen:
-        if why := formats.of(relation).maintains:
-            left_out.setdefault(why, []).append(relation)
-    for why, names in left_out.items():
-        say(f"Left out: {', '.join(names)}. {why}.")
-    return [each for each in chosen if not any(each in names for names in left_out.values())]
+    left_out = {each: why for each in chosen if (why := formats.of(each).maintains)}
+    for why in dict.fromkeys(left_out.values()):
+        names = ", ".join(each for each in chosen if left_out.get(each) == why)
+        say(f"Left out: {names}. {why}.")
+    return [each for each in chosen if each not in left_out]
 
 
 def _looks(chosen: Sequence[str], wanted: Policy) -> dict[str, Table | None]:

@@ -7,7 +7,7 @@ from dbt.adapters.base import available
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
 
-from tidemark import formats, paths, targets
+from tidemark import formats, targets
 from tidemark.dbt_plugin import facts, hook, relations
 from tidemark.errors import TidemarkError
 from tidemark.shared import shared
@@ -48,19 +48,7 @@ def format_problem(self: SparkAdapter, name: str) -> str:
     if name != targets.lake_format() and formats.of_lake() is not formats.DELTA:
         return f"All tables of the lake are in its format ({targets.FORMAT_VARIABLE})"
     format = formats.OTHERS.get(name)
-    if format is None:
-        return ""
-    method = self.config.credentials.method
-    if problem := format.problem(method):
-        return problem
-    if method not in ("session", "thrift"):
-        return "Only embedded Spark and a Thrift server (method: thrift) build such tables"
-    if not paths.warehouse().startswith(("/", "s3a://")) and not format.catalog:
-        return (
-            f"The warehouse {paths.warehouse()} can only have Delta tables; a REST catalog "
-            "(TIDEMARK_CATALOG) can have others"
-        )
-    return ""
+    return format.problem(self.config.credentials.method) if format else ""
 
 
 def require_spark_of(self: SparkAdapter, name: str | None) -> None:
@@ -75,9 +63,14 @@ def require_spark_of(self: SparkAdapter, name: str | None) -> None:
 
 def install() -> None:
     """Add the methods."""
-    methods = (land_new_files, landing_failure, give_back_lake, format_problem, require_spark_of)
-    for method in (*methods, *facts.METHODS):
+    methods = (
+        land_new_files,
+        landing_failure,
+        give_back_lake,
+        format_problem,
+        require_spark_of,
+        *facts.METHODS,
+    )
+    for method in methods:
         setattr(SparkAdapter, method.__name__, available(method))
-    SparkAdapter._available_ = SparkAdapter._available_ | {
-        each.__name__ for each in (*methods, *facts.METHODS)
-    }
+    SparkAdapter._available_ = SparkAdapter._available_ | {each.__name__ for each in methods}

@@ -216,17 +216,15 @@ def of(manifest: Any) -> Project:
         else:
             of_dbt = manifest.nodes[name]
             relation = f"{of_dbt.schema}.{of_dbt.alias}"
-            is_other = of_dbt.database in formats.OTHERS
-            table = f"{of_dbt.database}.{relation}" if is_other else relation
-            # A format without a catalog of its own.
-            is_other = is_other or formats.is_beside(of_dbt.config.get("file_format"))
+            catalog = f"{of_dbt.database}." if of_dbt.database in formats.OTHERS else ""
+            is_other = bool(catalog) or formats.is_beside(of_dbt.config.get("file_format"))
             is_written = of_dbt.config.materialized not in ("view", "ephemeral")
             keeps = of_dbt.resource_type == "snapshot" or of_dbt.config.get("full_refresh") is False
             nodes[name] = replace(
                 node,
                 select=".".join(of_dbt.fqn),
                 relation=relation if is_written and not is_other else "",
-                other=table if is_written and is_other else "",
+                other=f"{catalog}{relation}" if is_written and is_other else "",
                 keeps_rows=is_written and keeps,
             )
     data_tests = {

@@ -113,7 +113,7 @@ class Format(ABC):
         return {}
 
     def problem(self, method: str) -> str:
-        """Why a target with this `method` cannot have its tables in a Delta lake, or ''."""
+        """Why a target with this `method` cannot have its tables, or ''."""
         del method
         return ""
 

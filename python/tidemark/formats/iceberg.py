@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from pyarrow import fs
 
-from tidemark import places, targets
+from tidemark import paths, places, targets
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.formats.format import (
     LARGEST,
@@ -93,6 +93,17 @@ class Iceberg(Format):
         if spark_line.name() != "3.5":
             return ""
         return "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+    def problem(self, method: str) -> str:
+        """See `Format`."""
+        if method not in ("session", "thrift"):
+            return "Only embedded Spark and a Thrift server (method: thrift) build such tables"
+        if not paths.warehouse().startswith(("/", "s3a://")) and not self.catalog:
+            return (
+                f"The warehouse {paths.warehouse()} can only have Delta tables; a REST catalog "
+                f"({targets.CATALOG_VARIABLE}) can have others"
+            )
+        return ""
 
     def for_merge(self, rows: "DataFrame") -> "DataFrame":
         """See `Format`. Spark 4.1 plans none from a view that reads a table of Iceberg."""
