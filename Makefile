@@ -20,10 +20,9 @@ endif
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SQLFLUFF := TIDEMARK_LAKE=.tidemark/lint $(BIN)/sqlfluff lint --quiet --disable-progress-bar --processes 0
-# TESTERS=2 runs the tests in two processes, each with its own Spark. One Spark uses two cores, so
-# this pays off with four cores or more.
-TESTERS ?= 1
-SHARED := $(if $(filter-out 1,$(TESTERS)),--numprocesses $(TESTERS) --dist loadgroup --no-loadscope-reorder)
+# The tests run in two processes, each with its own Spark, unless TESTERS=1.
+TESTERS ?= 2
+SHARED := $(if $(filter-out 1,$(TESTERS)),--numprocesses $(TESTERS) --dist loadscope --no-loadscope-reorder)
 # The tests of `make test-core`: a few minutes that cover most uses of Spark.
 CORE := $(addprefix tests/, python $(addprefix functional/test_, convergence.py::test_tables_converge snapshots.py \
   landing.py::test_bad_rows_are_dead_letters_and_the_good_ones_land \

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,14 @@ from tests.free_port import free_port  # noqa: E402
 from tests.project import REPO, Project  # noqa: E402
 
 # The longest first, so that no process is left with one of them when the others are done.
-_LONGEST = ("scenarios", "domains", "convergence", "runs", "thrift", "full_loads", "landings")
+_LONGEST = (
+    *("test_scenarios", "test_soak", "our folder", "test_convergence", "test_postgres"),
+    *("test_thrift", "test_landings", "test_drift", "test_wheel"),
+)
 # They work in the repository's own folder, where dbt keeps files: one process takes them all.
-_IN_OUR_FOLDER = ("s3_warehouse", "domains", "demo", "cluster", "glue", "killed")
+_IN_OUR_FOLDER = [
+    f"test_{name}" for name in ("s3_warehouse", "domains", "demo", "cluster", "glue", "killed")
+]
 
 _OPTIMIZING = (
     "-XX:ReservedCodeCacheSize=512m -XX:Tier4InvocationThreshold=50000 "
@@ -38,23 +44,39 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(LAKE, ignore_errors=True)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need Spark. Several processes share out modules, not tests."""
+    """Mark the tests that need Spark, and begin with the longest where several processes run."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-    if not hasattr(config, "workerinput"):
-        return
-    places: dict[str, int] = {}
-    group_of: dict[pytest.Item, str] = {}
-    for item in items:
-        name = item.path.stem.removeprefix("test_")
-        group_of[item] = "our folder" if name in _IN_OUR_FOLDER else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group_of[item]))
-        place = _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
-        places[group_of[item]] = min(place, places.get(group_of[item], place))
-    items.sort(key=lambda item: places[group_of[item]])
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _place(_shared_out(item.nodeid)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Several processes share out modules, not tests: a module's tests share what they build.
+
+    xdist has `--dist loadgroup` for this. Version 3.8 ignores its groups with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Modules(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _shared_out(nodeid)
+
+    return Modules(config, log)
+
+
+def _shared_out(nodeid: str) -> str:
+    """What one process takes: a module, by its path, or all that work in our folder."""
+    path = nodeid.partition("::")[0]
+    return "our folder" if Path(path).stem in _IN_OUR_FOLDER else path
+
+
+def _place(shared_out: str) -> int:
+    name = Path(shared_out).stem
+    return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
 
 
 @pytest.fixture(scope="session")

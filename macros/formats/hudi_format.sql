@@ -3,7 +3,8 @@
 
     A table keeps its key, the model's unique_key, from its first build on. Without Hudi's own columns in
     the files, `select *` has only the model's columns, and a merge is faster. Hudi's fast way to write
-    a first build makes tables with a smallint that Spark cannot read. When it creates a table, Hudi
+    a first build makes tables with a smallint that Spark cannot read. A merge-on-read table (`type: mor` in
+    `tblproperties`) is compacted by the merges themselves. When it creates a table, Hudi
     fails on a property with a `=`, after it has written the rows.
 -#}
 {%- macro hudi_format() -%}
@@ -45,6 +46,7 @@
         'primaryKey': key | join(','),
         'hoodie.populate.meta.fields': 'false',
         'hoodie.datasource.write.row.writer.enable': 'false',
+        'hoodie.compact.inline': 'true',
     }) -%}
 {%- endmacro -%}
 

@@ -7,7 +7,7 @@
       file_column      the column of a change log with the file's path
       replaces         whether `create or replace table` replaces a table in one step
       properties       a macro: the properties that a table is created with; none without one
-      not_in_properties  a text that no property may have; none if there is none
+      not_in_properties  a character that no property may have; none if there is none
       stages_source    a macro that makes a merge compute its source rows once; none without one
       commits_nothing  whether a merge without rows to merge also commits
       merges_sql       whether a merge may contain the model's SQL: see `note_same_columns`

@@ -15,7 +15,12 @@
     {%- do properties.update(config.get('tblproperties') or {}) -%}
     {%- set mark = '-- tidemark.derived_from: ' -%}
     {%- for line in (model.get('compiled_code') or '').splitlines() if line.strip().startswith(mark) -%}
-        {%- do properties.update({'tidemark.derived_from': line.strip()[mark | length:]}) -%}
+        {%- set derivation = line.strip()[mark | length:] -%}
+        {%- if format.not_in_properties == '=' -%}
+            {#- As JSON escapes it. In a literal of SQL, two backslashes are one. -#}
+            {%- set derivation = derivation | replace('=', 2 * ('%c' | format(92)) ~ 'u003d') -%}
+        {%- endif -%}
+        {%- do properties.update({'tidemark.derived_from': derivation}) -%}
     {%- endfor -%}
     {%- for name, value in properties.items()
         if format.not_in_properties and format.not_in_properties in value | string -%}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.functional import test_convergence as convergence
-from tests.functional.test_table_formats import FILES, Lab, run
+from tests.functional.test_table_formats import FILES, Lab, read_by, reader, run
 from tests.project import Project
 from tidemark import formats
 from tidemark.dbt_plugin import project as dbt_project
@@ -48,6 +48,17 @@ select dim.* from {{ ref('hud_dim') }} as dim
 select id, name from {{ ref('cur_hud__orders') }}
 """,
 }
+# Compacted with the second of its changes; by default with the fifth.
+MERGE_ON_READ = "tblproperties={'type': 'mor', 'hoodie.compact.inline.max.delta.commits': '2'}"
+READ = """
+import json, sys
+import pyarrow as pa
+from hudi import HudiTableBuilder
+
+batches = HudiTableBuilder.from_base_uri(sys.argv[1]).build().read()
+rows = pa.Table.from_batches(batches).to_pylist()
+print(json.dumps([[str(row[name]) for name in sys.argv[2:]] for row in rows]))
+"""
 FEEDS = ("orders", "pairs")
 DERIVED = [
     f"{layer}.{short}_hud__{feed}"
@@ -82,10 +93,11 @@ def declare(project: Project) -> Project:
             own = project.folder / f"models/{layer}/hud/{name}_hud__{table}.sql"
             lines = own.read_text().splitlines()
             text = "\n".join(line for line in lines if "config(" not in line)
-            project.write(
-                f"models/{layer}/hud/{name}_hud__{table}_delta.sql",
-                f"{{{{ config({config}file_format='delta') }}}}\n{text}",
-            )
+            for suffix, more in (("delta", "file_format='delta'"), ("mor", f"{MERGE_ON_READ}")):
+                project.write(
+                    f"models/{layer}/hud/{name}_hud__{table}_{suffix}.sql",
+                    f"{{{{ config({config}{more}) }}}}\n{text}",
+                )
     for path, text in MODELS.items():
         project.write(f"models/{path}", text)
     return project
@@ -112,10 +124,33 @@ def test_the_tables_are_those_of_delta_row_for_row(lab: Lab) -> None:
         own = sorted_rows(lab, table)
         # A smallint is an int in Hudi.
         assert own == sorted_rows(lab, f"{table}_delta"), table
+        assert own == sorted_rows(lab, f"{table}_mor"), table
         assert len(own) >= 3
         assert HUDI.is_in(books.place(table))
         assert not HUDI.is_in(books.place(f"{table}_delta"))
     assert [commits["current.cur_hud__orders"] for commits in lab.commits] == [1, 2, 3]
+
+
+def test_merge_on_read_writes_what_has_changed_and_compacts(lab: Lab) -> None:
+    folder = Path(books.place("current.cur_hud__orders_mor"))
+    assert [*folder.glob(".*.log.*")]
+    assert [*(folder / ".hoodie" / "timeline").glob("*.commit")]
+    assert not [*Path(books.place("current.cur_hud__orders")).glob(".*.log.*")]
+
+
+@pytest.mark.parametrize("suffix", ["", "_mor"])
+@pytest.mark.parametrize("table", DERIVED)
+def test_hudi_rs_reads_the_same_rows(
+    lab: Lab, tmp_path_factory: pytest.TempPathFactory, table: str, suffix: str
+) -> None:
+    packages = reader("hudi", tmp_path_factory)
+    columns = {"orders": ["id", "name"], "pairs": ["region", "no", "n"]}[table.rpartition("_")[2]]
+    if table.startswith("history"):
+        columns = [*columns, "version_number", "is_current"]
+    expected = lab.rows(f"select {', '.join(columns)} from {table}_delta")
+    assert expected
+    found = read_by(packages, READ, books.place(f"{table}{suffix}"), *columns)
+    assert found == sorted([str(value) for value in row] for row in expected)
 
 
 def test_marts_are_tables_or_merged_into(lab: Lab) -> None:
@@ -339,7 +374,10 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     project = module_project()
     use_hudi(project)
     found = convergence.drawn(convergence.cases(), convergence.CASES)
-    tables = [convergence.Table("hud_conv.by_seq", True, (convergence.PLAIN,))]
+    tables = [
+        convergence.Table("hud_conv.by_seq", True, (convergence.PLAIN,)),
+        convergence.Table("hud_conv.partial", True, (convergence.PLAIN,), partial=True),
+    ]
     for table in tables:
         convergence.declare(project, table)
     for batch in range(convergence.BATCHES):

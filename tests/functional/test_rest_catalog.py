@@ -136,17 +136,11 @@ def test_tables_are_built_and_merged_in_the_catalog(club: Club) -> None:
 def test_pyiceberg_reads_them_from_the_catalog(
     club: Club, tmp_path_factory: pytest.TempPathFactory, table: str
 ) -> None:
-    packages = table_formats.pyiceberg(tmp_path_factory)
-    told = subprocess.run(
-        [sys.executable, "-c", READ, club.uri, table.partition(".")[2]],
-        env={**os.environ, "PYTHONPATH": str(packages)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    packages = table_formats.reader("pyiceberg", tmp_path_factory)
     expected = club.rows(f"select id, name from {table} order by 1, 2")
     assert expected
-    assert [f"{id},{name}" for id, name in json.loads(told)] == expected
+    found = table_formats.read_by(packages, READ, club.uri, table.partition(".")[2])
+    assert [f"{id},{name}" for id, name in found] == expected
 
 
 def test_a_full_refresh_and_docs_know_the_tables(club: Club) -> None:

@@ -38,7 +38,6 @@ from tidemark.spark import session, spark_line
 pytestmark = [pytest.mark.functional, pytest.mark.slow]
 
 # What PyIceberg needs besides our packages.
-LOCK = Path(__file__).parents[1] / "pyiceberg.lock"
 COLUMNS = {"id": "int", "name": "string", "amount": "decimal(9, 2)", "small": "smallint"}
 FILES = {
     1: {"LOAD00000001.csv": "1,one,1.00,1\n2,two,2.00,2\n3,three,3.00,3\n"},
@@ -409,35 +408,42 @@ print(json.dumps([[str(row[name]) for name in sys.argv[2:]] for row in rows]))
 """
 
 
-def pyiceberg(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """PyIceberg and what it needs, installed beside our packages."""
-    packages = tmp_path_factory.getbasetemp() / "pyiceberg"
+def reader(name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where another engine's package and what it needs are installed, beside our packages."""
+    packages = tmp_path_factory.getbasetemp() / name
     if not packages.exists():
+        lock = Path(__file__).parents[1] / f"{name}.lock"
         options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes")
-        where = ("--target", str(packages), "--requirement", str(LOCK))
+        where = ("--target", str(packages), "--requirement", str(lock))
         subprocess.run([sys.executable, "-m", "pip", "install", *options, *where], check=True)
     return packages
+
+
+def read_by(packages: Path, program: str, *arguments: str) -> list[list[str]]:
+    """The rows that a program prints as JSON, sorted."""
+    told = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return sorted(json.loads(told))
 
 
 @pytest.mark.parametrize("layer", ["current.cur", "history.hist"])
 def test_pyiceberg_reads_the_same_rows(
     club: Project, tmp_path_factory: pytest.TempPathFactory, layer: str
 ) -> None:
-    packages = pyiceberg(tmp_path_factory)
+    packages = reader("pyiceberg", tmp_path_factory)
     table = f"{layer}_club__people"
     metadata = (Path(books.place(table)) / "metadata").glob("*.metadata.json")
     newest = max(metadata, key=lambda file: json.loads(file.read_text())["last-updated-ms"])
     columns = [each.name for each in club.spark.table(f"iceberg.{table}").schema][:3]
-    told = subprocess.run(
-        [sys.executable, "-c", READ, str(newest), *columns],
-        env={**os.environ, "PYTHONPATH": str(packages)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
     expected = club.rows(f"iceberg.{table}", columns)
     assert expected
-    assert sorted(json.loads(told)) == sorted([str(value) for value in row] for row in expected)
+    found = read_by(packages, READ, str(newest), *columns)
+    assert found == sorted([str(value) for value in row] for row in expected)
 
 
 def test_maintain_compacts_and_expires(club: Project, capfd: pytest.CaptureFixture[str]) -> None:

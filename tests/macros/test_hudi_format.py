@@ -1,5 +1,7 @@
 """Hudi: its merge, the properties of its tables, and what it cannot do."""
 
+import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,8 +90,8 @@ def test_a_table_keeps_its_format() -> None:
         built.require_format_of_table(relation)
 
 
-def properties(key: Any, kind: str = "int", **config: Any) -> str:
-    found = Macros(config=TABLE | {"unique_key": key} | config, compiled_code="select 1")
+def properties(key: Any, kind: str = "int", code: str = "select 1", **config: Any) -> str:
+    found = Macros(config=TABLE | {"unique_key": key} | config, compiled_code=code)
     found._context["run_query"] = lambda sql: SimpleNamespace(rows=[("Id", kind, None)])
     found._environment.globals["run_query"] = found._context["run_query"]
     node_of: Any = found._context["model"]
@@ -111,6 +113,13 @@ def test_a_table_is_created_with_its_key() -> None:
 def test_a_property_with_an_equals_sign_is_refused() -> None:
     with pytest.raises(CompilerError, match="cannot be a hudi table: its property a has a =, on"):
         properties("id", tblproperties={"a": "x <=> y"})
+
+
+def test_an_equals_sign_in_the_derivation_is_escaped() -> None:
+    text = properties("id", code='-- tidemark.derived_from: {"partial rows": {"x": "a <=> b"}}')
+    (told,) = re.findall("'tidemark.derived_from' = '(.*)'", text)
+    assert "=" not in told
+    assert json.loads(told.replace(2 * chr(92), chr(92))) == {"partial rows": {"x": "a <=> b"}}
 
 
 @pytest.mark.parametrize("kind", ["decimal(9,2)", "double", "binary", "date", "timestamp"])
