@@ -42,12 +42,16 @@
             ) -%}
         {%- endfor -%}
     {%- endif -%}
-    {%- do return({
+    {%- set properties = {
         'primaryKey': key | join(','),
         'hoodie.populate.meta.fields': 'false',
         'hoodie.datasource.write.row.writer.enable': 'false',
-        'hoodie.compact.inline': 'true',
-    }) -%}
+    } -%}
+    {%- if (config.get('tblproperties') or {}).get('type') == 'mor' -%}
+        {#- A copy-on-write table refuses it. -#}
+        {%- do properties.update({'hoodie.compact.inline': 'true'}) -%}
+    {%- endif -%}
+    {%- do return(properties) -%}
 {%- endmacro -%}
 
 

@@ -107,6 +107,8 @@ def test_a_table_is_created_with_its_key() -> None:
     assert "'primaryKey' = 'id,part'" in text
     assert "'hoodie.populate.meta.fields' = 'false'" in text
     assert "'type' = 'mor'" in text
+    assert "'hoodie.compact.inline' = 'true'" in text
+    assert "compact" not in properties("id")
     assert "'primaryKey' = 'id'," in properties("id")
 
 
