@@ -61,11 +61,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    class Modules(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return _shared_out(nodeid)
-
-    return Modules(config, log)
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = _shared_out
+    return scheduler
 
 
 def _shared_out(nodeid: str) -> str:
