@@ -84,7 +84,7 @@ test: $(CHECKED) $(VENV)/glue-ready ## Lint, then run all tests except the slow 
 	@$(PYTEST) $(SHARED) -m 'not slow'
 
 test-core: setup ## Run the core tests, a few minutes; CI runs them on Spark 3.5
-	@TIDEMARK_CASES=20 $(PYTEST) -m 'not slow' $(CORE)
+	@TIDEMARK_CASES=20 $(PYTEST) $(SHARED) -m 'not slow' $(CORE)
 
 test-all: $(CHECKED) $(VENV)/glue-ready ## Lint, then run all tests
 	@TIDEMARK_CASES=3000 TIDEMARK_BATCHES=3 $(PYTEST) $(SHARED)

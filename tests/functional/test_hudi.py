@@ -4,15 +4,18 @@ One project is built three times. Its tables are Hudi's; `..._delta` are the sam
 tables. Random cases run on Hudi as they do on Delta.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests import scenario
 from tests.functional import test_convergence as convergence
+from tests.functional import test_scenarios as scenarios
 from tests.functional.test_table_formats import FILES, Lab, read_by, reader, run
 from tests.project import Project
+from tests.scenario import Scenario
 from tidemark import formats
 from tidemark.dbt_plugin import project as dbt_project
 from tidemark.errors import ConfigError, TidemarkError
@@ -59,6 +62,7 @@ batches = HudiTableBuilder.from_base_uri(sys.argv[1]).build().read()
 rows = pa.Table.from_batches(batches).to_pylist()
 print(json.dumps([[str(row[name]) for name in sys.argv[2:]] for row in rows]))
 """
+WIDENED = ("column_widens", "date_widens_to_timestamp", "decimal_widens")
 FEEDS = ("orders", "pairs")
 DERIVED = [
     f"{layer}.{short}_hud__{feed}"
@@ -392,6 +396,26 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     before = {name: written(name) for name in derived}
     project.build()
     assert {name: written(name) for name in derived} == before
+
+
+@pytest.fixture(scope="module")
+def found(
+    module_project: Callable[[], Project], request: pytest.FixtureRequest
+) -> Iterable[scenarios.Found]:
+    project = module_project()
+    use_hudi(project)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scenarios, "SOURCE", "hud_scenarios")
+        yield scenarios.build(project, scenario.asked(request, "test_scenario"))
+
+
+@pytest.mark.parametrize("one", scenarios.ALL, ids=lambda one: one.name)
+def test_scenario(found: scenarios.Found, one: Scenario) -> None:
+    """On Hudi; where a column gets a wider type, the build says what to do."""
+    if one.name in WIDENED:
+        assert "a hudi table cannot change the type of a column" in found.failures[one.name]
+    else:
+        scenarios.check(found, one)
 
 
 def test_its_tables_are_written_by_dbt_alone() -> None:
