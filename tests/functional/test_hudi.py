@@ -62,7 +62,11 @@ batches = HudiTableBuilder.from_base_uri(sys.argv[1]).build().read()
 rows = pa.Table.from_batches(batches).to_pylist()
 print(json.dumps([[str(row[name]) for name in sys.argv[2:]] for row in rows]))
 """
-WIDENED = ("column_widens", "date_widens_to_timestamp", "decimal_widens")
+# Tables of scenarios. All would take half an hour; the first one alone is that of 74 scenarios.
+CHOSEN = (
+    *("shared", "late_event_before_a_partial_update", "column_appears", "composite_sequence"),
+    *("columns_that_are_not_tracked", "deletes_are_shown", "extract_lacks_a_row"),
+)
 FEEDS = ("orders", "pairs")
 DERIVED = [
     f"{layer}.{short}_hud__{feed}"
@@ -409,13 +413,11 @@ def found(
         yield scenarios.build(project, scenario.asked(request, "test_scenario"))
 
 
-@pytest.mark.parametrize("one", scenarios.ALL, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "one", [one for table in CHOSEN for one in scenarios.TABLES[table]], ids=lambda one: one.name
+)
 def test_scenario(found: scenarios.Found, one: Scenario) -> None:
-    """On Hudi; where a column gets a wider type, the build says what to do."""
-    if one.name in WIDENED:
-        assert "a hudi table cannot change the type of a column" in found.failures[one.name]
-    else:
-        scenarios.check(found, one)
+    scenarios.check(found, one)
 
 
 def test_its_tables_are_written_by_dbt_alone() -> None:
