@@ -3,9 +3,8 @@
 
     A table keeps its key, the model's unique_key, from its first build on. Without Hudi's own columns in
     the files, `select *` has only the model's columns, and a merge is faster. Hudi's fast way to write
-    a first build makes tables with a smallint that Spark cannot read. A merge-on-read table (`type: mor` in
-    `tblproperties`) is compacted by the merges themselves. When it creates a table, Hudi
-    fails on a property with a `=`, after it has written the rows.
+    a first build makes tables with a smallint that Spark cannot read. When it creates a table, Hudi fails
+    on a property with a `=`, after it has written the rows.
 -#}
 {%- macro hudi_format() -%}
     {%- do return({
@@ -48,7 +47,7 @@
         'hoodie.datasource.write.row.writer.enable': 'false',
     } -%}
     {%- if (config.get('tblproperties') or {}).get('type') == 'mor' -%}
-        {#- A copy-on-write table refuses it. -#}
+        {#- Its merges compact it. A copy-on-write table refuses this. -#}
         {%- do properties.update({'hoodie.compact.inline': 'true'}) -%}
     {%- endif -%}
     {%- do return(properties) -%}

@@ -101,7 +101,7 @@ def declare(project: Project) -> Project:
             own = project.folder / f"models/{layer}/hud/{name}_hud__{table}.sql"
             lines = own.read_text().splitlines()
             text = "\n".join(line for line in lines if "config(" not in line)
-            for suffix, more in (("delta", "file_format='delta'"), ("mor", f"{MERGE_ON_READ}")):
+            for suffix, more in (("delta", "file_format='delta'"), ("mor", MERGE_ON_READ)):
                 project.write(
                     f"models/{layer}/hud/{name}_hud__{table}_{suffix}.sql",
                     f"{{{{ config({config}{more}) }}}}\n{text}",

@@ -41,7 +41,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 table = RestCatalog("rest", uri=sys.argv[1]).load_table(sys.argv[2])
 rows = table.scan().to_arrow().to_pylist()
-print(json.dumps(sorted([row["id"], row["name"]] for row in rows)))
+print(json.dumps([[row["id"], row["name"]] for row in rows]))
 """
 
 

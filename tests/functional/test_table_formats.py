@@ -37,7 +37,6 @@ from tidemark.spark import session, spark_line
 
 pytestmark = [pytest.mark.functional, pytest.mark.slow]
 
-# What PyIceberg needs besides our packages.
 COLUMNS = {"id": "int", "name": "string", "amount": "decimal(9, 2)", "small": "smallint"}
 FILES = {
     1: {"LOAD00000001.csv": "1,one,1.00,1\n2,two,2.00,2\n3,three,3.00,3\n"},
