@@ -1,11 +1,14 @@
-"""What the table formats cost, each with copy-on-write and merge-on-read.
+"""What the table formats cost, with copy-on-write and merge-on-read.
 
-Four projects get the same files (200,000 rows, then 5 batches of 2,000 changes), in turns, each
-with a Spark that `tidemark up` keeps. In the end all are maintained.
+Four projects get the same files (200,000 rows, then 5 batches of 2,000 changes), in turns. In the
+end all are maintained. Spark 3.5 has Hudi, too, but no `tidemark up`: there, each command starts a
+Spark of its own.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import yaml
 from tabulate import tabulate
@@ -13,42 +16,58 @@ from tabulate import tabulate
 from bench import data
 from bench.side import Side, timed
 from tidemark.maintain import size_of
+from tidemark.spark import spark_line
 
 _ROWS, _BATCHES, _CHANGES = 200_000, 5, 2_000
-_NEVER = 10**9
-# The format, and from how many rows on its merges only mark the rows that they change.
-_WAYS = {
-    "Delta, copy-on-write": ("delta", _NEVER),
-    "Delta, deletion vectors": ("delta", 1),
-    "Iceberg, copy-on-write": ("iceberg", _NEVER),
-    "Iceberg, merge-on-read": ("iceberg", 1),
+_DELTA, _ICEBERG, _HUDI = ({"+file_format": name} for name in ("delta", "iceberg", "hudi"))
+_MARKS, _REWRITES = ({"+deletion_vectors_from": rows} for rows in (1, 10**9))
+_MARKED: dict[str, Mapping[str, Any]] = {
+    "Delta, deletion vectors": _DELTA | _MARKS,
+    "Iceberg, merge-on-read": _ICEBERG | _MARKS,
 }
+_HAS_UP = spark_line.name() != "3.5"
+# The settings of current and history.
+_WAYS: dict[str, Mapping[str, Any]] = _MARKED | (
+    {
+        "Delta, copy-on-write": _DELTA | _REWRITES,
+        "Iceberg, copy-on-write": _ICEBERG | _REWRITES,
+    }
+    if _HAS_UP
+    else {
+        "Hudi, copy-on-write": _HUDI,
+        "Hudi, merge-on-read": _HUDI | {"+tblproperties": {"type": "mor"}},
+    }
+)
 _TABLES = ("current.cur_shop__customers", "history.hist_shop__customers")
 
 
-def _side(folder: Path, file_format: str, marks_from: int) -> Side:
+def _side(folder: Path, told: Mapping[str, Any]) -> Side:
     side = Side(folder)
-    side.catalog = "" if file_format == "delta" else f"{file_format}."
+    side.catalog = "iceberg." if told["+file_format"] == "iceberg" else ""
     file = folder / "dbt_project.yml"
     settings = yaml.safe_load(file.read_text())
     (models,) = settings["models"].values()
     for layer in ("current", "history"):
-        models[layer] |= {"+file_format": file_format, "+deletion_vectors_from": marks_from}
+        models[layer] |= told
     file.write_text(yaml.safe_dump(settings, sort_keys=False))
     return side
 
 
 def _stored(side: Side, table: str) -> int:
-    """The bytes of a table's data files and deletion vectors, of all versions."""
+    """The bytes of a table's data files, Hudi's logs and deletion vectors, of all versions."""
     schema, name = table.split(".")
     folder = side.folder / ".tidemark" / "warehouse" / f"{schema}.db" / name
     kinds = (".parquet", ".puffin", ".bin")
-    return sum(each.stat().st_size for each in folder.rglob("*.*") if each.suffix in kinds)
+    return sum(
+        each.stat().st_size
+        for each in folder.rglob("*.*")
+        if each.suffix in kinds or (".log." in each.name and ".hoodie" not in each.parts)
+    )
 
 
 def _scan(side: Side) -> float:
     query = f"select count(*), sum(balance) from {side.catalog}{_TABLES[0]}"
-    return median(timed(side.tidemark, "sql", query) for _ in range(5))
+    return median(timed(side.tidemark, "sql", query) for _ in range(3))
 
 
 def measure(work: Path) -> str:
@@ -57,11 +76,11 @@ def measure(work: Path) -> str:
     files = work / "files"
     data.make(files, _ROWS, _CHANGES, _BATCHES)
     sides = {
-        way: _side(work / str(number), *told) for number, (way, told) in enumerate(_WAYS.items())
+        way: _side(work / str(number), told) for number, (way, told) in enumerate(_WAYS.items())
     }
     runs: dict[str, list[float]] = {way: [] for way in sides}
     try:
-        for side in sides.values():
+        for side in sides.values() if _HAS_UP else ():
             side.tidemark("up")
         loads = {
             way: side.lands(files / "load.parquet", "LOAD00000001") for way, side in sides.items()
@@ -71,7 +90,12 @@ def measure(work: Path) -> str:
             for way, side in sides.items():
                 landed = f"2026020{number}-000000000"
                 runs[way].append(side.lands(files / f"batch_{number}.parquet", landed))
-            print(number, {way: round(each[-1], 1) for way, each in runs.items()}, flush=True)
+            print(
+                "formats",
+                number,
+                {way: round(each[-1], 1) for way, each in runs.items()},
+                flush=True,
+            )
         found = [
             ["first load", *(f"{each:.1f} s" for each in loads.values())],
             ["a batch, median without the first two"]
@@ -90,7 +114,7 @@ def measure(work: Path) -> str:
         for side in sides.values():
             side.require_truth(files / "truth.parquet")
     finally:
-        for side in sides.values():
+        for side in sides.values() if _HAS_UP else ():
             side.tidemark("down")
     headers = [f"{_ROWS:,} rows, {_BATCHES} batches of {_CHANGES:,} changes", *sides]
     return str(tabulate(found, headers=headers, tablefmt="github", disable_numparse=True))

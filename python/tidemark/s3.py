@@ -8,7 +8,7 @@ import re
 
 from pyarrow import fs
 
-from tidemark import paths
+from tidemark import paths, targets
 
 # For the first access to a location: a separate client that gives up within seconds. All other
 # clients retry for minutes, as a run that has started should.
@@ -54,8 +54,9 @@ _CAUSES = (
 
 
 def is_used() -> bool:
-    """Whether the landing folder or the warehouse is on S3."""
-    return any(place.startswith("s3a://") for place in (paths.landing(), paths.warehouse()))
+    """Whether the landing folder or the warehouse is on S3, or tables of a REST catalog may be."""
+    places = (paths.landing(), paths.warehouse())
+    return targets.catalog() == "rest" or any(place.startswith("s3a://") for place in places)
 
 
 def region() -> str:
@@ -75,6 +76,17 @@ def settings() -> dict[str, str]:
         # Most other stores have no host name per bucket.
         found["path.style.access"] = "true"
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items() if value}
+
+
+def of_iceberg() -> dict[str, str]:
+    """The same for Iceberg's own client. It finds credentials, and on AWS the region, by itself."""
+    # Its default needs a client that this version of the AWS SDK does not have.
+    found = {"http-client.type": "urlconnection"}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+    if endpoint:
+        found |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
+        found["client.region"] = region()
+    return found
 
 
 def client() -> fs.FileSystem:

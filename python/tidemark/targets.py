@@ -60,9 +60,9 @@ def lake_format() -> str:
         raise ConfigError(f"{FORMAT_VARIABLE} is '{named}': it must be {' or '.join(_FORMATS)}.")
     if named == "delta":
         return named
-    if method() != "session":
+    if method() not in ("session", "thrift"):
         raise ConfigError(
-            f"{FORMAT_VARIABLE} is {named}, which needs a target with embedded Spark."
+            f"{FORMAT_VARIABLE} is {named}, which needs embedded Spark or a Thrift server."
         )
     if catalog():
         raise ConfigError(

@@ -4,13 +4,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import LAKE
 from tests.project import REPO, Project
+from tests.thrift_server import running
 from tidemark import targets
 from tidemark.ingest import books
+from tidemark.spark import spark_line
 
 _MORE = [
     f"tests/functional/test_{name}.py"
@@ -47,3 +50,32 @@ def test_no_table_is_one_of_delta(project: Project) -> None:
     assert not books.without_spark()
     assert [*LAKE.glob("warehouse/*/*/metadata")]
     assert not [*LAKE.rglob("_delta_log")]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _IS_INNER, reason="a lake with Delta tables")
+@pytest.mark.skipif(spark_line.name() == "3.5", reason="PySpark 3.5 has no Spark Connect server")
+def test_a_thrift_server_has_such_a_lake(project: Project, tmp_path: Path) -> None:
+    project.add("server.people", {"id": "int", "name": "string"}, "id")
+    project.write(
+        "snapshots/server.yml",
+        """
+snapshots:
+  - name: server_people
+    relation: ref('cur_server__people')
+    config: {strategy: check, unique_key: id, check_cols: all, schema: snapshots}
+""",
+    )
+    history = "select id, name, is_current from history.hist_server__people"
+    snapshot = "select id, name, dbt_valid_to is null from snapshots.server_people"
+    with running(tmp_path / "lake") as server:
+        for day, content in enumerate(("I,1,a\nI,2,b\n", "U,1,aa\nD,2,\n"), 1):
+            project.land(f"server/people/2024010{day}-100000000.csv", content)
+            server.dbt(project, "build", "--threads", "4")
+        expected = [(1, "a", False), (1, "aa", True), (2, "b", False)]
+        assert sorted(server.rows(history)) == expected
+        assert sorted(server.rows(snapshot))[:2] == expected[:2]
+        assert server.rows("select id, name from current.cur_server__people") == [(1, "aa")]
+        assert "Nothing to build" in server.tidemark(project, "run")
+    assert [*tmp_path.glob("lake/warehouse/log_server.db/people/metadata")]
+    assert not [*tmp_path.rglob("_delta_log")]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -52,6 +52,7 @@ class Club:
     project: Project
     folder: Path
     uri: str
+    variables: dict[str, str] = field(default_factory=dict)
 
     def tell(self, *arguments: str, **variables: str) -> str:
         """What a command prints; it succeeds, or the text says how it ended."""
@@ -66,6 +67,7 @@ class Club:
                 "TIDEMARK_CATALOG": "rest",
                 "TIDEMARK_CATALOG_URI": self.uri,
                 "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+                **self.variables,
                 **variables,
             },
             capture_output=True,

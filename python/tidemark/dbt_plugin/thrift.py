@@ -111,7 +111,7 @@ def _complete(credentials: spark_connections.SparkCredentials) -> None:
                 "if the server needs no login, set TIDEMARK_THRIFT_AUTH to NONE."
             )
         wanted = {
-            **session.ESSENTIAL,
+            **session.essential(),
             **credentials.server_side_parameters,
             **session.of_run(),
         }

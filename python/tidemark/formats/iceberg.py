@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from pyarrow import fs
 
-from tidemark import paths, places, targets
+from tidemark import paths, places, s3, targets
 from tidemark.errors import ConfigError, TidemarkError
 from tidemark.formats.format import (
     LARGEST,
@@ -46,6 +46,8 @@ _SETTINGS = {
     ".table-default.write.metadata.previous-versions-max": "20",
 }
 _SECRETS = ("credential", "token")
+# Ask the catalog for credentials for the files of a table, as PyIceberg does.
+_DELEGATION = {".header.X-Iceberg-Access-Delegation": "vended-credentials"}
 _HIVE = {
     ".type": "hive",
     # Spark lacks the jar for Hive's locks. Here one process writes, and each table by one node.
@@ -207,6 +209,13 @@ class Iceberg(Format):
 
     def forget(self, spark: "SparkSession", relation: str) -> Forgotten | None:
         """See `Format`. Also files of no version, and rows that merges have only marked."""
+        properties = spark.sql(f"show tblproperties {books.quoted(relation)}")
+        if properties.where("key = 'gc.enabled' and value = 'false'").collect():
+            # Nessie, for example, keeps versions that the table's metadata does not tell.
+            raise TidemarkError(
+                f"{relation}: only the catalog deletes earlier versions (the table's gc.enabled is "
+                "false). Delete them with its tools"
+            )
         marked = "options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
         spark.sql(_call("rewrite_data_files", relation, marked)).collect()
         spark.sql(_expire(relation, datetime.now(UTC))).collect()
@@ -263,7 +272,10 @@ def _rest() -> dict[str, str]:
         )
     found = {f".{name}": _variable(name) for name in ("uri", "warehouse")}
     found |= {f".{name}": _variable(name) and f"env:{_name(name)}" for name in _SECRETS}
-    return {".type": "rest"} | {name: value for name, value in found.items() if value}
+    found |= {f".{name}": value for name, value in s3.of_iceberg().items()}
+    return {".type": "rest", **_DELEGATION} | {
+        name: value for name, value in found.items() if value
+    }
 
 
 def _variable(name: str) -> str:
@@ -345,7 +357,7 @@ def _delete_orphans(spark: "SparkSession", relation: str) -> str:
     folder = described.where("col_name = 'Location'").collect()[-1].data_type
     # Spark takes the path for a pattern, and may list files with another scheme than the table's:
     # the procedure would ignore these.
-    pattern = re.sub(r"([*?{}\[\]\\])", r"\\\1", folder)
+    pattern = re.sub(r"([*?{}\[\]\\])", r"\\\1", re.sub("^s3:", "s3a:", folder))
     root = re.sub(r"(?<=/)[^/].*", "", folder, count=1)
     path = f"concat('{root}', regexp_replace(path, '^([a-zA-Z0-9]+:)?/+', '')) as file_path"
     view = f"_tidemark_files_{uuid4().hex}"

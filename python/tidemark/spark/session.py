@@ -128,15 +128,20 @@ def settings() -> dict[str, str]:
         "${jars}": os.pathsep.join(str(jar) for jar in jars.installed_jars()),
     }
     own = paths.project_dir() / "profiles" / _DEFAULTS
-    text = (SETTINGS / _DEFAULTS).read_text() + (own.read_text() if own.exists() else "")
-    pairs = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
-    found = {key: value.strip() for key, value in pairs}
+    found = _listed((SETTINGS / _DEFAULTS).read_text()) | formats.settings()
+    found |= _listed(own.read_text() if own.exists() else "")
     for name, value in filled.items():
         found = {key: text.replace(name, value) for key, text in found.items()}
     # The project's own come after those that the tables need.
     extensions = [*formats.extensions(), *filter(None, found.get(_EXTENSIONS, "").split(","))]
     found[_EXTENSIONS] = ",".join(dict.fromkeys(extensions))
-    return found | _essential() | s3.settings() | formats.settings()
+    return found | essential() | s3.settings()
+
+
+def _listed(text: str) -> dict[str, str]:
+    """The settings in the text of a spark-defaults.conf."""
+    pairs = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return {key: value.strip() for key, value in pairs}
 
 
 def get() -> SparkSession:
@@ -172,7 +177,8 @@ def _running() -> SparkSession | None:
     return found
 
 
-def _essential() -> dict[str, str]:
+def essential() -> dict[str, str]:
+    """The settings that every session needs, in a lake of this format."""
     return ESSENTIAL | {"spark.sql.sources.default": formats.of_lake().name}
 
 
@@ -233,7 +239,7 @@ def fresh() -> SparkSession:
         return _connected() if targets.method() == "thrift" else _open_warm(warm.url())
     spark = base.newSession()
     # A host's Spark may have other settings.
-    for name, value in (_essential() | _suited()).items():
+    for name, value in (essential() | _suited()).items():
         spark.conf.set(name, value)
     return spark
 
@@ -348,7 +354,7 @@ def _connected() -> SparkSession:
         url = f"{url.rstrip('/')}/;token={quote(password, safe='')};use_ssl=false"
     try:
         spark = _opened(url)
-        for name, value in (ESSENTIAL | of_run()).items():
+        for name, value in (essential() | of_run()).items():
             spark.conf.set(name, value)
     except Exception as error:  # from PySpark or gRPC
         raise SetupError(

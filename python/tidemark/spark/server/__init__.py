@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tidemark import paths
+from tidemark import formats, paths
 from tidemark.errors import ConfigError, SetupError
 from tidemark.spark import jars, lock, processes, session, spark_line
 from tidemark.spark.processes import Ports, Server, running
@@ -58,6 +58,7 @@ def start(ports: Ports, master: str = "", *, more: Sequence[str] = ()) -> Server
         _require_free(name, port)
     lock_file = lock.hold(paths.lake_dir())
     spark_line.claim(paths.lake_dir())
+    formats.claim()
     folder = processes.folder()
     folder.mkdir(parents=True, exist_ok=True)
     _write_password(folder / "password", password)
