@@ -223,13 +223,15 @@ def test_what_a_killed_creation_left_on_s3_is_no_obstacle(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lake", ["delta", "iceberg"])
 def test_iceberg_tables_are_on_s3(
-    project: Project, server: s3_server.S3Server, tmp_path: Path
+    project: Project, server: s3_server.S3Server, tmp_path: Path, lake: str
 ) -> None:
     use_iceberg(project, deletion_vectors_from=1)
     project.add("s3ice.people", {"id": "int", "name": "string"}, "id")
     project.tag_subject("s3ice.people", "member")
-    variables = on_s3(server, tmp_path / "ice")
+    name = f"ice_{lake}"
+    variables = {**on_s3(server, tmp_path / name), "TIDEMARK_FORMAT": lake}
 
     def told(*arguments: str) -> str:
         done = tidemark(variables, *arguments, project=project.folder)
@@ -237,9 +239,11 @@ def test_iceberg_tables_are_on_s3(
         return done.stdout
 
     table = "iceberg.current.cur_s3ice__people"
+    if lake == "iceberg":
+        table = table.removeprefix("iceberg.")
     rows = ("sql", f"select id, name from {table} order by id", "--format", "json")
     for day, content in enumerate(("I,1,a\nI,2,Zebulon\nI,3,c\n", "U,1,aa\nD,3,\n"), 1):
-        server.put(f"lake/ice/landing/s3ice/people/2024010{day}-100000000.csv", content)
+        server.put(f"lake/{name}/landing/s3ice/people/2024010{day}-100000000.csv", content)
         told("run")
     expected = [{"id": 1, "name": "aa"}, {"id": 2, "name": "Zebulon"}]
     assert [json.loads(line) for line in told(*rows).splitlines()] == expected
@@ -257,9 +261,10 @@ def test_iceberg_tables_are_on_s3(
 
     told("erase", "member", "--key", "2")
     assert [json.loads(line) for line in told(*rows).splitlines()] == expected[:1]
-    server.copy("lake/ice", tmp_path / "copy")
+    server.copy(f"lake/{name}", tmp_path / "copy")
     assert values(tmp_path / "copy/tables/current.db", "aa")
     assert not values(tmp_path / "copy", "Zebulon")
+    assert bool([*tmp_path.glob("copy/**/_delta_log")]) == (lake == "delta")
 
 
 @pytest.mark.slow
