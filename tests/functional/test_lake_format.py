@@ -76,6 +76,7 @@ snapshots:
         assert sorted(server.rows(history)) == expected
         assert sorted(server.rows(snapshot))[:2] == expected[:2]
         assert server.rows("select id, name from current.cur_server__people") == [(1, "aa")]
+        assert "4 models built" in server.tidemark(project, "run")
         assert "Nothing to build" in server.tidemark(project, "run")
     assert [*tmp_path.glob("lake/warehouse/log_server.db/people/metadata")]
     assert not [*tmp_path.rglob("_delta_log")]
