@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import parse_qs
 
@@ -136,6 +137,9 @@ class _Tokens(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.end_headers()
         self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
 
     def _token(self) -> str:
         now = int(time.time())

@@ -35,6 +35,19 @@ def test_the_connector_is_there_when_files_or_tables_are_on_s3(
     assert not s3.settings()
 
 
+def test_the_tables_of_a_rest_catalog_may_be_on_s3(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_CATALOG", "rest")
+    assert jars.session_locks()[1].name == jars.S3_LOCK
+    assert s3.of_iceberg() == {"http-client.type": "urlconnection"}
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
+    assert s3.of_iceberg() == {
+        "http-client.type": "urlconnection",
+        "s3.endpoint": "http://127.0.0.1:9000",
+        "s3.path-style-access": "true",
+        "client.region": "us-east-1",
+    }
+
+
 def test_another_store_is_told_by_its_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_WAREHOUSE", "s3a://bucket/folder/")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)

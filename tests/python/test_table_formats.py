@@ -101,9 +101,27 @@ def test_a_rest_catalog_gets_its_address_and_no_secret_is_a_setting(
     assert found["spark.sql.catalog.iceberg.credential"] == "env:TIDEMARK_CATALOG_CREDENTIAL"
     assert "spark.sql.catalog.iceberg.token" not in found
     assert not [name for name in found if "hive" in name]
+    header = "spark.sql.catalog.iceberg.header.X-Iceberg-Access-Delegation"
+    assert found[header] == "vended-credentials"
     # The catalog knows its tables: those of a new metastore are not lost.
     commits(project / "marts.db" / "a", n00001=5)
     assert not [*formats.lost("marts", project / "marts.db")]
+
+
+def test_a_project_has_the_last_word_on_a_catalog(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "seeds" / "_seeds.yml").write_text("config: {file_format: iceberg}")
+    monkeypatch.setenv("TIDEMARK_CATALOG", "rest")
+    monkeypatch.setenv("TIDEMARK_CATALOG_URI", "https://catalog")
+    monkeypatch.setattr(jars, "installed_jars", list)
+    header = "spark.sql.catalog.iceberg.header.X-Iceberg-Access-Delegation"
+    assert session.settings()[header] == "vended-credentials"
+    (project / "profiles").mkdir()
+    (project / "profiles" / "spark-defaults.conf").write_text(f"{header} remote-signing\n")
+    found = session.settings()
+    assert found[header] == "remote-signing"
+    assert found["spark.sql.catalog.iceberg.uri"] == "https://catalog"
 
 
 def test_a_lake_with_tables_in_one_catalog_refuses_another(
@@ -166,7 +184,7 @@ def test_a_lake_keeps_its_format(of_iceberg: Path, monkeypatch: pytest.MonkeyPat
         ({"TIDEMARK_FORMAT": "hudi"}, "TIDEMARK_FORMAT is 'hudi': it must be delta or iceberg"),
         ({"TIDEMARK_CATALOG": "rest"}, "TIDEMARK_CATALOG is rest. Set only one"),
         ({"TIDEMARK_CATALOG": "glue"}, "TIDEMARK_CATALOG is glue. Set only one"),
-        ({"DBT_TARGET": "thrift"}, "needs a target with embedded Spark"),
+        ({"DBT_TARGET": "glue"}, "needs embedded Spark or a Thrift server"),
     ],
 )
 def test_a_format_that_cannot_be_is_refused(
