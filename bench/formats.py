@@ -56,7 +56,9 @@ def _side(folder: Path, told: Mapping[str, Any]) -> Side:
 def _stored(side: Side, table: str) -> int:
     """The bytes of a table's data files, Hudi's logs and deletion vectors, of all versions."""
     schema, name = table.split(".")
-    folder = side.folder / ".tidemark" / "warehouse" / f"{schema}.db" / name
+    # On Spark 3.5 the lake has another name.
+    (warehouse,) = side.folder.glob(".tidemark*/warehouse")
+    folder = warehouse / f"{schema}.db" / name
     kinds = (".parquet", ".puffin", ".bin")
     return sum(
         each.stat().st_size
