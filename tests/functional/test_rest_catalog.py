@@ -88,6 +88,20 @@ class Club:
     def land(self, day: int, content: str) -> None:
         self.project.land(f"club/people/202401{day:02}-100000000.csv", content)
 
+    def build_and_merge(self) -> None:
+        """Start Spark, and build from the files that are there and two more, the last one late."""
+        assert "Spark is up." in self.run("up")
+        self.run("run")
+        self.land(3, "U,1,aaa\nD,2,\nI,3,c\n")
+        self.run("run")
+        # Late.
+        self.land(2, "U,1,aa\n")
+        self.run("run")
+        assert self.rows(f"select id, name from {CURRENT} order by id") == ["1,aaa", "3,c"]
+        history = f"select id, name, is_current from {HISTORY} order by id, valid_from"
+        expected = ["1,a,false", "1,aa,false", "1,aaa,true", "2,b,false", "3,c,true"]
+        assert self.rows(history) == expected
+
 
 @pytest.fixture(scope="module")
 def club(
@@ -115,16 +129,7 @@ def test_a_catalog_without_an_address_gets_a_sentence(club: Club) -> None:
 
 
 def test_tables_are_built_and_merged_in_the_catalog(club: Club) -> None:
-    assert "Spark is up." in club.run("up")
-    club.run("run")
-    club.land(3, "U,1,aaa\nD,2,\nI,3,c\n")
-    club.run("run")
-    # Late.
-    club.land(2, "U,1,aa\n")
-    club.run("run")
-    assert club.rows(f"select id, name from {CURRENT} order by id") == ["1,aaa", "3,c"]
-    history = f"select id, name, is_current from {HISTORY} order by id, valid_from"
-    assert club.rows(history) == ["1,a,false", "1,aa,false", "1,aaa,true", "2,b,false", "3,c,true"]
+    club.build_and_merge()
     assert club.rows("select name from marts.club_view order by 1") == ["aaa", "c"]
     members = "select name from iceberg.snapshots.club_members where dbt_valid_to is null"
     assert sorted(club.rows(members)) == ["aaa", "b", "c"]

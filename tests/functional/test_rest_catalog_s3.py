@@ -74,17 +74,8 @@ def club(
 
 
 def test_tables_are_built_and_merged(club: Club) -> None:
-    assert "Spark is up." in club.run("up")
     club.land(1, "I,1,a\nI,2,b\n")
-    club.run("run")
-    club.land(3, "U,1,aaa\nD,2,\nI,3,c\n")
-    club.run("run")
-    # Late.
-    club.land(2, "U,1,aa\n")
-    club.run("run")
-    assert club.rows(f"select id, name from {CURRENT} order by id") == ["1,aaa", "3,c"]
-    history = f"select id, name, is_current from {HISTORY} order by id, valid_from"
-    assert club.rows(history) == ["1,a,false", "1,aa,false", "1,aaa,true", "2,b,false", "3,c,true"]
+    club.build_and_merge()
     assert [*(club.folder / "store" / BUCKET).rglob("*.parquet")]
     assert "Nothing to build" in club.run("run")
 
