@@ -1,6 +1,7 @@
 """Java and jars: what set-up asks of a machine, and what it refuses."""
 
 import hashlib
+import os
 import shlex
 import subprocess
 import sys
@@ -134,7 +135,7 @@ def test_an_archive_is_of_these_jars_and_this_java(
 ) -> None:
     assert archive.parent == archive.parents[1] / "cache"
     assert class_archive.java_options() == ""
-    archive.touch()
+    archive.write_text("an archive")
     assert str(archive) in class_archive.java_options()
     (archive.parent / "thing-1.0.jar").write_bytes(b"changed")
     assert class_archive.java_options() == ""
@@ -160,11 +161,31 @@ def test_set_up_goes_on_when_there_can_be_no_archive(
     monkeypatch.setattr(sys, "executable", "/bin/false")
     class_archive.make(jars.session_locks())
     assert "Spark will start more slowly: Java wrote nothing" in capsys.readouterr().err
+    assert class_archive.java_options() == ""
+    jars.prepare()
+    assert capsys.readouterr().err == ""
+    archive.unlink()
     monkeypatch.setattr(paths, "jar_dir", lambda: Path("/proc/none"))
     monkeypatch.setattr(jars, "installed_jars", lambda locks: [])
     class_archive.make(jars.session_locks())
     assert "Spark will start more slowly" in capsys.readouterr().err
     assert not [*archive.parent.glob("*.jsa")]
+
+
+def test_a_new_environment_gets_its_archive_though_another_has_the_jars(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(command: list[str], env: dict[str, str], **_: object) -> None:
+        Path(shlex.split(env["SPARK_SUBMIT_OPTS"])[0].partition("=")[2]).write_text("made")
+
+    unused, used = (archive.with_name(f"classes-{name}-0.jsa") for name in ("gone", "other"))
+    unused.touch()
+    used.touch()
+    os.utime(unused, (0, 0))
+    monkeypatch.setattr(class_archive.subprocess, "run", made)
+    jars.prepare()
+    assert archive.read_text() == "made"
+    assert sorted(archive.parent.glob("*.jsa")) == sorted([archive, used])
 
 
 @pytest.mark.parametrize(("note", "metastore"), [("3.5", True), (None, True), (None, False)])

@@ -1,14 +1,17 @@
 """An archive of Spark's loaded classes (Java's class data sharing), which speeds up each start.
 
-Without it, every start reads, verifies and links about twenty thousand classes. `make setup`
-creates it. Without an archive, or if Java rejects it, a session works, but starts more slowly.
+Without it, every start reads, verifies and links about twenty thousand classes, which takes some
+four seconds. `make setup` creates it, or the first session of a new environment. Without an
+archive, or if Java rejects it, a session works, but starts more slowly.
 """
 
+import contextlib
 import hashlib
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from tidemark import formats, paths, targets
 from tidemark.spark import jars, java
 
 _SECONDS = 300
+_UNUSED = 30 * 24 * 3600
 # Log to stderr, which goes to Spark's log, why Java rejects an archive. Standard output has rows.
 _TELL_STDERR = "-Xlog:disable -Xlog:all=warning:stderr"
 
@@ -43,19 +47,32 @@ def _digest(parts: Iterable[object]) -> str:
 def java_options() -> str:
     """The Java options that enable the session's archive, or '' without an archive."""
     archive = file(jars.session_locks())
-    return f'"-XX:SharedArchiveFile={archive}" {_TELL_STDERR}' if archive.exists() else ""
+    if not _is_made(archive):
+        return ""
+    with contextlib.suppress(OSError):
+        archive.touch()  # `_delete_unused` reads the time.
+    return f'"-XX:SharedArchiveFile={archive}" {_TELL_STDERR}'
+
+
+def _is_made(archive: Path) -> bool:
+    return archive.exists() and archive.stat().st_size > 0
 
 
 def make(locks: Iterable[Path]) -> None:
-    """Create the archive unless it exists, by starting Spark once. Prints a message on failure."""
+    """Create the archive unless it exists, by starting Spark once.
+
+    Prints a message on failure. Meanwhile and after a failure, the file is empty, so that other
+    sessions do not try, too.
+    """
     locks = list(locks)
     archive = file(locks)
-    if archive.exists():
+    if _is_made(archive):
         return
-    print(f"Archiving Spark's classes in {archive.parent} (half a minute, once)", file=sys.stderr)
+    print(f"Archiving Spark's classes in {archive.parent} (about a minute, once)", file=sys.stderr)
     on_s3 = any(lock.name == jars.S3_LOCK for lock in locks)
     others = [format for format in formats.OTHERS.values() if format.lock in locks]
     try:
+        archive.touch()
         with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
             made = Path(scratch, "made.jsa")
             environment = {
@@ -80,12 +97,24 @@ def make(locks: Iterable[Path]) -> None:
             if not made.exists():
                 said = (done.stderr or done.stdout).strip().splitlines()
                 raise OSError(said[-1] if said else "Java wrote nothing")
-            # Delete older archives for the same jars.
-            for old in archive.parent.glob(f"{archive.name.rpartition('-')[0]}-*"):
-                old.unlink()
+            _delete_unused(archive)
             made.replace(archive)
     except (OSError, subprocess.SubprocessError) as error:
         print(f"Archiving failed, so Spark will start more slowly: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        archive.unlink()
+        raise
+
+
+def _delete_unused(new: Path) -> None:
+    """Delete archives that `new` replaces, and those of environments that no longer exist.
+
+    One that no session has used for a month counts as such. Each takes about 230 MB.
+    """
+    same_jars = new.name.rpartition("-")[0]
+    for old in new.parent.glob("classes-*.jsa"):
+        if old.name.startswith(f"{same_jars}-") or old.stat().st_mtime < time.time() - _UNUSED:
+            old.unlink()
 
 
 def _train() -> None:

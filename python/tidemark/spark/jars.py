@@ -85,12 +85,16 @@ def _missing(locks: Iterable[Path]) -> list[Jar]:
 
 
 def prepare() -> None:
-    """Fetch the session's jars if any are missing, such as in the first run on a machine."""
+    """Fetch jars that the session lacks, and create a class archive that was never tried.
+
+    That is so in the first run on a machine or in a new environment.
+    """
+    from tidemark.spark import class_archive
+
     locks = session_locks()
     if _missing(locks):
-        from tidemark.spark import class_archive
-
         install(locks)
+    if not class_archive.file(locks).exists() and os.access(paths.jar_dir(), os.W_OK):
         class_archive.make(locks)
 
 
