@@ -182,7 +182,7 @@ def test_a_new_environment_gets_its_archive_though_another_has_the_jars(
     unused.touch()
     used.touch()
     os.utime(unused, (0, 0))
-    monkeypatch.setattr(class_archive.subprocess, "run", made)
+    monkeypatch.setattr(subprocess, "run", made)
     jars.prepare()
     assert archive.read_text() == "made"
     assert sorted(archive.parent.glob("*.jsa")) == sorted([archive, used])
