@@ -1,10 +1,12 @@
 """What the table formats cost, with copy-on-write and merge-on-read.
 
-Four projects get the same files (200,000 rows, then 5 batches of 2,000 changes), in turns. In the
-end all are maintained. Spark 3.5 has Hudi, too, but no `tidemark up`: there, each command starts a
-Spark of its own.
+Four projects get the same files (200,000 rows, then 30 batches of 2,000 changes), ten batches in
+turns. In the end all are maintained. Hudi is there on Spark 3.5 only. Ten batches run in one
+process (batches.py), and every other command starts a Spark of its own.
 """
 
+import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -14,30 +16,27 @@ import yaml
 from tabulate import tabulate
 
 from bench import data
-from bench.side import Side, timed
+from bench.side import Side, run, timed
 from tidemark.maintain import size_of
 from tidemark.spark import spark_line
 
-_ROWS, _BATCHES, _CHANGES = 200_000, 5, 2_000
+_ROWS, _BATCHES, _TURN, _CHANGES = 200_000, 30, 10, 2_000
 _DELTA, _ICEBERG, _HUDI = ({"+file_format": name} for name in ("delta", "iceberg", "hudi"))
 _MARKS, _REWRITES = ({"+deletion_vectors_from": rows} for rows in (1, 10**9))
-_MARKED: dict[str, Mapping[str, Any]] = {
+# The settings of current and history.
+_WAYS: dict[str, Mapping[str, Any]] = {
     "Delta, deletion vectors": _DELTA | _MARKS,
     "Iceberg, merge-on-read": _ICEBERG | _MARKS,
 }
-_HAS_UP = spark_line.name() != "3.5"
-# The settings of current and history.
-_WAYS: dict[str, Mapping[str, Any]] = _MARKED | (
-    {
-        "Delta, copy-on-write": _DELTA | _REWRITES,
-        "Iceberg, copy-on-write": _ICEBERG | _REWRITES,
-    }
-    if _HAS_UP
-    else {
-        "Hudi, copy-on-write": _HUDI,
-        "Hudi, merge-on-read": _HUDI | {"+tblproperties": {"type": "mor"}},
-    }
-)
+_MORE: dict[str, Mapping[str, Any]] = {
+    "Delta, copy-on-write": _DELTA | _REWRITES,
+    "Iceberg, copy-on-write": _ICEBERG | _REWRITES,
+}
+_OF_3_5: dict[str, Mapping[str, Any]] = {
+    "Hudi, copy-on-write": _HUDI,
+    "Hudi, merge-on-read": {**_HUDI, "+tblproperties": {"type": "mor"}},
+}
+_WAYS |= _OF_3_5 if spark_line.name() == "3.5" else _MORE
 _TABLES = ("current.cur_shop__customers", "history.hist_shop__customers")
 
 
@@ -53,18 +52,18 @@ def _side(folder: Path, told: Mapping[str, Any]) -> Side:
     return side
 
 
-def _stored(side: Side, table: str) -> int:
-    """The bytes of a table's data files, Hudi's logs and deletion vectors, of all versions."""
+def _stored(side: Side, table: str) -> dict[Path, int]:
+    """The data files of a table, Hudi's logs and deletion vectors, and their bytes."""
     schema, name = table.split(".")
     # On Spark 3.5 the lake has another name.
     (warehouse,) = side.folder.glob(".tidemark*/warehouse")
     folder = warehouse / f"{schema}.db" / name
     kinds = (".parquet", ".puffin", ".bin")
-    return sum(
-        each.stat().st_size
+    return {
+        each: each.stat().st_size
         for each in folder.rglob("*.*")
         if each.suffix in kinds or (".log." in each.name and ".hoodie" not in each.parts)
-    )
+    }
 
 
 def _scan(side: Side) -> float:
@@ -81,42 +80,34 @@ def measure(work: Path) -> str:
         way: _side(work / str(number), told) for number, (way, told) in enumerate(_WAYS.items())
     }
     runs: dict[str, list[float]] = {way: [] for way in sides}
-    try:
-        for side in sides.values() if _HAS_UP else ():
-            side.tidemark("up")
-        loads = {
-            way: side.lands(files / "load.parquet", "LOAD00000001") for way, side in sides.items()
-        }
-        loaded = {way: [_stored(side, table) for table in _TABLES] for way, side in sides.items()}
-        for number in range(1, _BATCHES + 1):
-            for way, side in sides.items():
-                landed = f"2026020{number}-000000000"
-                runs[way].append(side.lands(files / f"batch_{number}.parquet", landed))
-            print(
-                "formats",
-                number,
-                {way: round(each[-1], 1) for way, each in runs.items()},
-                flush=True,
-            )
-        found = [
-            ["first load", *(f"{each:.1f} s" for each in loads.values())],
-            ["a batch, median without the first two"]
-            + [f"{median(each[2:]):.1f} s" for each in runs.values()],
-        ]
-        for at, table in enumerate(_TABLES):
-            written = [
-                (_stored(side, table) - loaded[way][at]) // _BATCHES for way, side in sides.items()
-            ]
-            found.append([f"`{table}`: written per batch", *map(size_of, written)])
-        found.append(["a scan of current", *(f"{_scan(each):.2f} s" for each in sides.values())])
-        command = ("maintain", "--vacuum-after", "1 second", "--force")
-        care = [timed(side.tidemark, *command) for side in sides.values()]
-        found.append(["maintenance", *(f"{each:.1f} s" for each in care)])
-        found.append(["a scan afterwards", *(f"{_scan(each):.2f} s" for each in sides.values())])
-        for side in sides.values():
-            side.require_truth(files / "truth.parquet")
-    finally:
-        for side in sides.values() if _HAS_UP else ():
-            side.tidemark("down")
+    loads = {way: side.lands(files / "load.parquet", "LOAD00000001") for way, side in sides.items()}
+    # Hudi deletes the files of old versions, but none of the last ten batches.
+    stored = {way: [_stored(side, table) for table in _TABLES] for way, side in sides.items()}
+    written = {way: [0 for _ in _TABLES] for way in sides}
+    repeated = [sys.executable, "-m", "bench.batches", str(files)]
+    for first in range(1, _BATCHES + 1, _TURN):
+        for way, side in sides.items():
+            told = run([*repeated, str(first), str(first + _TURN - 1)], side.folder)
+            runs[way] += json.loads(told.splitlines()[-1])
+            for at, table in enumerate(_TABLES):
+                now, before = _stored(side, table), stored[way][at]
+                written[way][at] += sum(size for file, size in now.items() if file not in before)
+                stored[way][at] = now
+        said = {way: round(median(each[-_TURN:]), 1) for way, each in runs.items()}
+        print("formats", first, said, flush=True)
+    found = [
+        ["first load", *(f"{each:.1f} s" for each in loads.values())],
+        ["a batch, median", *(f"{median(each):.1f} s" for each in runs.values())],
+    ]
+    for at, table in enumerate(_TABLES):
+        per_batch = [size_of(each[at] / _BATCHES) for each in written.values()]
+        found.append([f"`{table}`: written per batch", *per_batch])
+    found.append(["a scan of current", *(f"{_scan(each):.2f} s" for each in sides.values())])
+    command = ("maintain", "--vacuum-after", "1 second", "--force")
+    care = [timed(side.tidemark, *command) for side in sides.values()]
+    found.append(["maintenance", *(f"{each:.1f} s" for each in care)])
+    found.append(["a scan afterwards", *(f"{_scan(each):.2f} s" for each in sides.values())])
+    for side in sides.values():
+        side.require_truth(files / "truth.parquet")
     headers = [f"{_ROWS:,} rows, {_BATCHES} batches of {_CHANGES:,} changes", *sides]
     return str(tabulate(found, headers=headers, tablefmt="github", disable_numparse=True))

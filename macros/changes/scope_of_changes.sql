@@ -322,10 +322,7 @@
         _load_id > {{ scope.watermark }}
         and _op <> 'T'
     {%- else -%}
-    with
-
-    new_keys as (
-
+    {%- set new_keys -%}
         select
             {{ key }},
             {%- if shows_the_last %}
@@ -342,80 +339,8 @@
             and _op <> 'T'
 
         group by {{ key }}
-
-    ),
-
-    known as (
-
-        select
-            {{ key }},
-            struct(_order.phase, _order.sequence) as known_until,
-            _changed_at as known_at
-
-        from {{ table }}
-        {% if is_current and not scope.truncates %}
-        where {{ is_current }}
-        {% endif %}
-        union all
-
-        select
-            {{ key }},
-            struct(_order.phase, _order.sequence) as known_until,
-            _changed_at as known_at
-
-        from {{ changes }}
-
-        where
-            _is_delete
-            and _op <> 'T'
-            and _load_id <= {{ scope.watermark }}
-        {% if scope.truncates %}
-        union all
-
-        select
-            {{ key }},
-            known_until,
-            known_at
-
-        from new_keys
-
-        {% if feed.source_column %}inner{% else %}cross{% endif %} join (
-            select
-                {%- if feed.source_column %}
-                {{ feed.source_column }},
-                {%- endif %}
-                max(struct(_order.phase, _order.sequence)) as known_until,
-                max(_changed_at) as known_at
-
-            from {{ changes }}
-
-            where
-                _is_delete
-                and _op = 'T'
-            {%- if feed.source_column %}
-
-            group by {{ feed.source_column }}
-            {%- endif %}
-        )
-        {%- if feed.source_column %} using ({{ feed.source_column }}){% endif %}
-        {% endif %}
-    ),
-
-    newest_known as (
-
-        select
-            {{ key }},
-            max(known_until) as known_until,
-            max(known_at) as known_at
-
-        from known
-
-        left semi join new_keys using ({{ key }})
-
-        group by {{ key }}
-
-    )
-
+    {%- endset -%}
+    {#- Not with CTEs: a query with CTEs of its own would then not use the rows in Spark's cache. -#}
     select
         {{ key }},
         {%- if shows_the_last %}
@@ -432,8 +357,78 @@
         false as is_settled
         {%- endif %}
 
-    from new_keys
+    from (
+        {{ new_keys }}
+    ) as new_keys
 
-    left join newest_known using ({{ key }})
+    left join (
+        select
+            {{ key }},
+            max(known_until) as known_until,
+            max(known_at) as known_at
+
+        from (
+            select
+                {{ key }},
+                struct(_order.phase, _order.sequence) as known_until,
+                _changed_at as known_at
+
+            from {{ table }}
+            {% if is_current and not scope.truncates %}
+            where {{ is_current }}
+            {% endif %}
+            union all
+
+            select
+                {{ key }},
+                struct(_order.phase, _order.sequence) as known_until,
+                _changed_at as known_at
+
+            from {{ changes }}
+
+            where
+                _is_delete
+                and _op <> 'T'
+                and _load_id <= {{ scope.watermark }}
+            {% if scope.truncates %}
+            union all
+
+            select
+                {{ key }},
+                known_until,
+                known_at
+
+            from (
+                {{ new_keys }}
+            ) as new_keys
+
+            {% if feed.source_column %}inner{% else %}cross{% endif %} join (
+                select
+                    {%- if feed.source_column %}
+                    {{ feed.source_column }},
+                    {%- endif %}
+                    max(struct(_order.phase, _order.sequence)) as known_until,
+                    max(_changed_at) as known_at
+
+                from {{ changes }}
+
+                where
+                    _is_delete
+                    and _op = 'T'
+                {%- if feed.source_column %}
+
+                group by {{ feed.source_column }}
+                {%- endif %}
+            )
+            {%- if feed.source_column %} using ({{ feed.source_column }}){% endif %}
+            {% endif %}
+        ) as known
+
+        left semi join (
+            {{ new_keys }}
+        ) as new_keys using ({{ key }})
+
+        group by {{ key }}
+    ) as newest_known using ({{ key }})
     {%- endif -%}
 {%- endmacro -%}

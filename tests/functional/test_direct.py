@@ -290,19 +290,25 @@ class NoSpark:
 
 def test_a_plain_load_of_a_known_table_needs_no_spark(project: Project) -> None:
     """So it lands while Spark starts."""
-    project.declare("alone.t", {"id": "int", "x": "string"}, "id")
-    project.land("alone/t/20240101-000000000.csv", "I,1,a\n")
+    columns = {"id": "int", "x": "string", "seq": "int"}
+    ordered = {"sequence": "seq", "timestamp_column": "at"}
+    project.declare("alone.t", columns, "id", **ordered)
+    project.land("alone/t/20240101-000000000.csv", "I,2024-01-01,1,a,1\n")
     land(project)
     feeds = [landed.feed for landed in land(project)]
-    project.land("alone/t/20240102-000000000.csv", "U,1,b\nI,2,c\n")
+    # One change is there twice, and one has landed before.
+    changes = "U,2024-01-01,1,b,2\nI,2024-01-02,2,c,3\nI,2024-01-02,2,c,3\nI,2024-01-01,1,a,1\n"
+    project.land("alone/t/20240102-000000000.csv", changes)
     with project.here():
         folder = storage.landing_folder()
         (landed,) = landing.land(cast(SparkSession, NoSpark()), feeds, folder, run_id="test")
-    assert (landed.failure, landed.rows) == ("", 2)
+    assert (landed.failure, landed.rows, landed.as_run()["duplicate"]) == ("", 4, 2)
     assert project.rows("log_alone.t", ["id", "x"], "_file, _position") == [
         ("1", "a"),
         ("1", "b"),
         ("2", "c"),
+        ("2", "c"),
+        ("1", "a"),
     ]
 
 

@@ -190,6 +190,24 @@ def test_models_of_a_feed_ask_for_its_changes_once(
     assert rows == [(1, "a", False), (1, "b", True), (2, "a", True)]
 
 
+def test_a_build_with_late_changes_finds_the_late_keys_once(project: Project) -> None:
+    project.add("late.t", {"id": "int", "name": "string", "seq": "int"}, "id", sequence="seq")
+    for day, content in ((1, "I,1,a,10\nI,2,a,11\n"), (2, "U,1,b,5\nU,2,b,12\n")):
+        project.land(f"late/t/2024010{day}-100000000.csv", content)
+        project.build()
+    told = re.sub(r"\x1b\[\d*m", "", (project.folder / "logs" / "dbt.log").read_text())
+    name = "hist_late__t__new_keys"
+    (view,) = re.findall(
+        rf"(create or replace temporary view {name} as.*?)\n\d\d:\d\d", told, re.DOTALL
+    )
+    (merge,) = project.folder.glob("target/compiled/**/hist_late__t.sql")
+    project.spark.sql(view)
+    project.spark.sql(f"cache table {name}")
+    ((plan,),) = project.spark.sql(f"explain {merge.read_text()}").collect()
+    project.spark.sql(f"uncache table {name}")
+    assert f"Scan In-memory table {name}" in plan, plan
+
+
 @pytest.mark.slow
 def test_a_log_is_complete_as_its_files_say(
     project: Project, monkeypatch: pytest.MonkeyPatch

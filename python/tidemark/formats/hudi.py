@@ -48,6 +48,10 @@ class Hudi(Format):
             "spark.sql.filesourceTableRelationCacheSize": "0",
             # Hudi writes dates before 1582 as Spark 3 does, but does not say so in its files.
             "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+            # A table that is created is then added to the metastore by Spark. Hudi's own way loses
+            # its comment, and can fail if several tables are created at once.
+            "spark.hoodie.datasource.meta.sync.enable": "false",
+            "spark.hoodie.datasource.hive_sync.enable": "false",
         }
 
     @property

@@ -9,7 +9,7 @@ loads the same rows (tests/functional/test_direct.py).
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
 
@@ -51,8 +51,11 @@ _TIME = rf"{_DAY}([T ]\d{{2}}:\d{{2}}:\d{{2}}(\.\d{{1,6}})?(Z|[+]00:00)?)?"
 _BASE64 = r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 _DECIMAL = re.compile(r"decimal\((\d+), *(\d+)\)")
 _MICROS = pa.timestamp("us", "UTC")
+_EPOCH = datetime.fromtimestamp(0, UTC)
 # Keys that fit into memory, to find copies among so many rows.
 _FEW = 3_000_000
+# Rows that fit with all their columns.
+_FEWER = 100_000
 # A little less than the hour of `positions`: Delta's statistics of times have milliseconds.
 _HOUR = positions.HOUR_IN_MICROS - 1_000
 
@@ -290,8 +293,45 @@ class _Found:
         is_after_all = not newest_known or oldest > newest_known
         if is_after_all and self._count_of_rows <= _FEW and not _repeats(self._identities):
             return 0
+        found = self._copies_in_memory(is_after_all=is_after_all)
+        if found is not None:
+            return found
         new = self.load.log.where(f"_load_id = {self.load.plan.load_id}")
         return log.copies(self.load, new, oldest)
+
+    def _copies_in_memory(self, *, is_after_all: bool) -> int | None:
+        """`log.copies` without Spark, or None if it would read too many rows.
+
+        Without this, a batch waits for Spark's start and a query of several seconds.
+        """
+        oldest, newest = (
+            _EPOCH + timedelta(microseconds=bound(each[name] for each in self.counts.values()))
+            for bound, name in ((min, "oldest"), (max, "newest"))
+        )
+        self.log.update_incremental()
+        if is_after_all:
+            rows = self._count_of_rows
+        else:
+            files = pa.table(self.log.get_add_actions(flatten=True))
+            rows = _rows_between(files, oldest, newest)
+        if rows > _FEWER:
+            return None
+        wanted = {"_op", "_sequence", *(name.lower() for name in self.load.feed.column_names)}
+        columns = [name for name in self.schema.names if name.lower() in wanted]
+        try:
+            new = self._logged(columns, f"_load_id = {self.load.plan.load_id}")
+            contents = _distinct(new)
+            copies = new.num_rows - contents.num_rows
+            if not is_after_all:
+                between = f"_changed_at between '{oldest.isoformat()}' and '{newest.isoformat()}'"
+                known = _distinct(
+                    self._logged(columns, f"_load_id <= {self.load.plan.settled} and {between}")
+                )
+                both = pa.concat_tables([contents, known])
+                copies += both.num_rows - _distinct(both).num_rows
+        except NotPlainError:
+            return None
+        return int(copies)
 
     def _require_harmless_extract(self) -> None:
         """Raise NotPlainError if `full_loads.refused_extracts` has to look at the extract."""
@@ -344,10 +384,29 @@ def _require_known(files: pa.Table, *names: str) -> None:
         _require(name in files.column_names and not files.column(name).null_count)
 
 
+def _rows_between(files: pa.Table, oldest: datetime, newest: datetime) -> int:
+    """How many rows the files of a log have in which a change may be from this time."""
+    names = ("num_records", "min._changed_at", "max._changed_at")
+    if not {*names} <= {*files.column_names}:
+        return _FEWER + 1
+    # Statistics have milliseconds.
+    first, last = oldest - timedelta(milliseconds=1), newest
+    found = 0
+    for rows, low, high in zip(*(files[name].to_pylist() for name in names), strict=True):
+        if rows is None:
+            return _FEWER + 1
+        if low is None or high is None or (low <= last and high >= first):
+            found += rows
+    return found
+
+
 def _repeats(batches: list[pa.Table]) -> bool:
     found = pa.concat_tables(batches)
-    distinct = found.group_by(found.column_names).aggregate([]).num_rows
-    return bool(distinct < found.num_rows)
+    return bool(_distinct(found).num_rows < found.num_rows)
+
+
+def _distinct(rows: pa.Table) -> pa.Table:
+    return rows.group_by(rows.column_names).aggregate([])
 
 
 def _require(is_plain: bool) -> None:
