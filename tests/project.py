@@ -37,7 +37,9 @@ class Project:
         settings["packages-install-path"] = str(REPO / "dbt_packages")
         settings["test-paths"] = ["tests"]
         shutil.copy(REPO / "packages.yml", folder / "packages.yml")
-        for name in ("profiles", "macros"):
+        # A test may write Spark settings beside the profiles.
+        (folder / "profiles").mkdir()
+        for name in ("profiles/profiles.yml", "macros"):
             (folder / name).symlink_to(REPO / name)
         (folder / "tests").mkdir()
         (folder / "profiles.yml").symlink_to(REPO / "profiles" / "profiles.yml")
