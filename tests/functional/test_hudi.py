@@ -68,8 +68,8 @@ batches = HudiTableBuilder.from_base_uri(sys.argv[1]).build().read()
 rows = pa.Table.from_batches(batches).to_pylist()
 print(json.dumps([[str(row[name]) for name in sys.argv[2:]] for row in rows]))
 """
-# Tables of scenarios. All take half an hour; the first one alone is that of 74 scenarios. Hudi refuses
-# the tables of `column_widens` and `typed_composite_key`, which five scenarios have.
+# Tables of scenarios. All take half an hour; the first one alone is that of 74 scenarios. Hudi
+# refuses the tables of `column_widens` and `typed_composite_key`, which five scenarios have.
 CHOSEN = (
     *("shared", "late_event_before_a_partial_update", "column_appears", "composite_sequence"),
     *("columns_that_are_not_tracked", "deletes_are_shown", "extract_lacks_a_row"),
