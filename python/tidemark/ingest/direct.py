@@ -51,7 +51,6 @@ _TIME = rf"{_DAY}([T ]\d{{2}}:\d{{2}}:\d{{2}}(\.\d{{1,6}})?(Z|[+]00:00)?)?"
 _BASE64 = r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 _DECIMAL = re.compile(r"decimal\((\d+), *(\d+)\)")
 _MICROS = pa.timestamp("us", "UTC")
-_EPOCH = datetime.fromtimestamp(0, UTC)
 # Keys that fit into memory, to find copies among so many rows.
 _FEW = 3_000_000
 # Rows that fit with all their columns.
@@ -90,7 +89,7 @@ def land(load: Load) -> Outcome | None:
     outcome.count(found.counts.values())
     if outcome.has_rows:
         log.require_rows(load, outcome.entering)
-    outcome.copies = found.copies(outcome.oldest_change)
+    outcome.copies = found.copies(outcome)
     outcome.notes += found.remarks
     return outcome
 
@@ -285,52 +284,44 @@ class _Found:
             told = records.column("_file_columns").drop_null().to_pylist()
             self._names += [(file.time, file.path, columns) for columns in told]
 
-    def copies(self, oldest: datetime | None) -> int:
+    def copies(self, landed: Outcome) -> int:
         """The number of changes that are copies; see `log.copies`."""
+        oldest, newest = landed.oldest_change, landed.newest_change
         newest_known = self.load.newest_known
-        if not oldest or not self.load.feed.has_copies:
+        if not (oldest and newest and self.load.feed.has_copies):
             return 0
         is_after_all = not newest_known or oldest > newest_known
         if is_after_all and self._count_of_rows <= _FEW and not _repeats(self._identities):
             return 0
-        found = self._copies_in_memory(is_after_all=is_after_all)
-        if found is not None:
-            return found
-        new = self.load.log.where(f"_load_id = {self.load.plan.load_id}")
-        return log.copies(self.load, new, oldest)
+        try:
+            return self._copies_in_memory(() if is_after_all else (oldest, newest))
+        except NotPlainError:
+            new = self.load.log.where(f"_load_id = {self.load.plan.load_id}")
+            return log.copies(self.load, new, oldest)
 
-    def _copies_in_memory(self, *, is_after_all: bool) -> int | None:
-        """`log.copies` without Spark, or None if it would read too many rows.
+    def _copies_in_memory(self, span: tuple[datetime, datetime] | tuple[()]) -> int:
+        """`log.copies` without Spark. Earlier loads may have copies only in a `span` of time.
 
-        Without this, a batch waits for Spark's start and a query of several seconds.
+        With Spark, a batch waits for its start and a query of several seconds. Raises NotPlainError
+        if too many rows would be read.
         """
-        oldest, newest = (
-            _EPOCH + timedelta(microseconds=bound(each[name] for each in self.counts.values()))
-            for bound, name in ((min, "oldest"), (max, "newest"))
-        )
+        _require(self._count_of_rows <= _FEWER)
         self.log.update_incremental()
-        if is_after_all:
-            rows = self._count_of_rows
-        else:
+        if span:
             files = pa.table(self.log.get_add_actions(flatten=True))
-            rows = _rows_between(files, oldest, newest)
-        if rows > _FEWER:
-            return None
+            _require(_rows_between(files, *span) <= _FEWER)
         wanted = {"_op", "_sequence", *(name.lower() for name in self.load.feed.column_names)}
         columns = [name for name in self.schema.names if name.lower() in wanted]
-        try:
-            new = self._logged(columns, f"_load_id = {self.load.plan.load_id}")
-            contents = _distinct(new)
-            copies = new.num_rows - contents.num_rows
-            if not is_after_all:
-                between = f"_changed_at between '{oldest.isoformat()}' and '{newest.isoformat()}'"
-                known = _distinct(
-                    self._logged(columns, f"_load_id <= {self.load.plan.settled} and {between}")
-                )
-                both = pa.concat_tables([contents, known])
-                copies += both.num_rows - _distinct(both).num_rows
-        except NotPlainError:
-            return None
+        new = self._logged(columns, f"_load_id = {self.load.plan.load_id}")
+        contents = _distinct(new)
+        copies = new.num_rows - contents.num_rows
+        if span:
+            first, last = (at.isoformat() for at in span)
+            between = f"_changed_at between '{first}' and '{last}'"
+            settled = f"_load_id <= {self.load.plan.settled}"
+            known = _distinct(self._logged(columns, f"{settled} and {between}"))
+            both = pa.concat_tables([contents, known])
+            copies += both.num_rows - _distinct(both).num_rows
         return int(copies)
 
     def _require_harmless_extract(self) -> None:
@@ -386,18 +377,13 @@ def _require_known(files: pa.Table, *names: str) -> None:
 
 def _rows_between(files: pa.Table, oldest: datetime, newest: datetime) -> int:
     """How many rows the files of a log have in which a change may be from this time."""
-    names = ("num_records", "min._changed_at", "max._changed_at")
-    if not {*names} <= {*files.column_names}:
-        return _FEWER + 1
+    _require_known(files, "num_records", "min._changed_at", "max._changed_at")
     # Statistics have milliseconds.
-    first, last = oldest - timedelta(milliseconds=1), newest
-    found = 0
-    for rows, low, high in zip(*(files[name].to_pylist() for name in names), strict=True):
-        if rows is None:
-            return _FEWER + 1
-        if low is None or high is None or (low <= last and high >= first):
-            found += rows
-    return found
+    first = pa.scalar(oldest - timedelta(milliseconds=1), _MICROS)
+    ends_before = pc.less(files["max._changed_at"], first)
+    begins_after = pc.greater(files["min._changed_at"], pa.scalar(newest, _MICROS))
+    rows = files.filter(pc.invert(pc.or_(ends_before, begins_after)))["num_records"]
+    return int(pc.sum(rows).as_py() or 0)
 
 
 def _repeats(batches: list[pa.Table]) -> bool:
