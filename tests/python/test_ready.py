@@ -1,5 +1,7 @@
 """A process that has the imports, and forks for commands: here, beside one that is no Spark."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -54,6 +56,22 @@ def run(project: Path, capfd: pytest.CaptureFixture[str]) -> CommandOutput:
         return code, "".join(capfd.readouterr())
 
     return ended
+
+
+def test_a_process_is_known_at_once(project: Path) -> None:
+    # Linux shows no command line until a process has started its program.
+    waits = f"{processes.READY}; import time; time.sleep(600)"
+    command = [sys.executable, "-c", waits, f"{processes.folder()}/"]
+    for _ in range(50):
+        process = processes.spawn(command, project / "started.log", {})
+        try:
+            assert processes.is_ours(process)
+        finally:
+            os.kill(process, signal.SIGKILL)
+    until = time.monotonic() + 10
+    while processes.is_ours(process) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not processes.is_ours(process)
 
 
 def test_a_command_has_the_streams_folder_and_variables_of_who_started_it(

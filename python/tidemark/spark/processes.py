@@ -179,10 +179,9 @@ def is_ours(process: int) -> bool:
     """Whether this process runs and, by its command line, belongs to this lake's server."""
     if not _lives(process):
         return False
-    told = Path(f"/proc/{process}/cmdline")
     try:
         if Path("/proc/self").exists():
-            command = told.read_text()
+            command = _command_line(Path(f"/proc/{process}"))
         else:
             ps = ["ps", "-o", "command=", "-p", str(process)]
             command = subprocess.run(ps, capture_output=True, text=True, check=False).stdout
@@ -190,6 +189,17 @@ def is_ours(process: int) -> bool:
         return False
     is_server = any(each in command for each in (str(JAVA_SOURCES), CONNECT_SERVER, READY))
     return is_server and f"{paths.lake_dir()}/" in command
+
+
+def _command_line(process: Path) -> str:
+    # It is empty for a moment when a process starts a program. That of a zombie, which has no
+    # program, stays empty.
+    until = time.monotonic() + 1
+    while not (found := (process / "cmdline").read_text()) and (process / "exe").exists():
+        if time.monotonic() > until:
+            break
+        time.sleep(0.001)
+    return found
 
 
 def end(processes: Mapping[str, int]) -> None:
