@@ -85,6 +85,12 @@ def test_commands_use_a_warm_spark_and_survive_its_end(
     wrong = tell("tidemark", "sql", "select * from nowhere")
     assert wrong.startswith("tidemark: [TABLE_OR_VIEW_NOT_FOUND]"), wrong
 
+    # Sessions share the class loader, and so the code that Spark has generated and compiled.
+    code = "java_method('org.apache.spark.util.Utils', 'getContextOrSparkClassLoader')"
+    loaders = [tell("tidemark", "sql", f"select {code} from range(1)") for _ in range(2)]
+    assert "ClassLoader@" in loaders[0]
+    assert loaders[0] == loaders[1]
+
     # Only this user has the token.
     port = json.loads((server / "server.json").read_text())["ports"]["connect"]
     assert (server / "token").stat().st_mode & 0o777 == 0o600

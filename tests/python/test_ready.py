@@ -32,7 +32,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patched.setenv("TIDEMARK_LAKE", "../of_ready")
         processes.folder().mkdir(parents=True)
         sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
-        other = subprocess.Popen([*sleeping, processes.CONNECT_SERVER, f"{processes.folder()}/"])
+        other = subprocess.Popen([*sleeping, str(processes.JAVA_SOURCES), f"{processes.folder()}/"])
         try:
             process = ready.start(other.pid)
             ready.wait(process)

@@ -19,11 +19,12 @@ from tidemark.errors import SetupError
 
 PASSWORD_VARIABLE = "DBT_ENV_SECRET_TIDEMARK_PASSWORD"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
-CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 # What the process does first that forks for commands.
 READY = "from tidemark.spark import ready"
-# The Java sources of the Thrift server.
+# The Java sources of the servers.
 JAVA_SOURCES = Path(__file__).parent / "server"
+# It compiles and runs them.
+JAVA_COMPILER = "org.codehaus.janino.JavaSourceClassLoader"
 _START_SECONDS = 180
 
 
@@ -100,7 +101,8 @@ def spark_submit(
 ) -> list[str]:
     """The command that starts Spark with these settings only, and Connect on this port.
 
-    `more` has additional settings, as key=value. `application` is what spark-submit runs.
+    `more` has additional settings, as key=value. `application` is a class of JAVA_SOURCES and its
+    arguments.
     """
     settings = {
         **settings,
@@ -114,7 +116,8 @@ def spark_submit(
     defaults.touch()
     command = [f"{spark_home()}/bin/spark-submit", "--properties-file", str(defaults)]
     command += [part for name in settings for part in ("--conf", f"{name}={settings[name]}")]
-    return [*command, *application]
+    command += ["--class", JAVA_COMPILER, "spark-internal"]
+    return [*command, "-sourcepath", str(JAVA_SOURCES), *application]
 
 
 def spawn(
@@ -187,7 +190,7 @@ def is_ours(process: int) -> bool:
             command = subprocess.run(ps, capture_output=True, text=True, check=False).stdout
     except OSError:
         return False
-    is_server = any(each in command for each in (str(JAVA_SOURCES), CONNECT_SERVER, READY))
+    is_server = any(each in command for each in (str(JAVA_SOURCES), READY))
     return is_server and f"{paths.lake_dir()}/" in command
 
 

@@ -356,6 +356,10 @@ def _connected() -> SparkSession:
         spark = _opened(url)
         for name, value in (essential() | of_run()).items():
             spark.conf.set(name, value)
+        # The server's Python workers read files for landing, so they need this package. Two threads
+        # at once may fail in Python's `importlib.invalidate_caches`.
+        with _one_adds:
+            spark.addArtifacts(_package(), pyfile=True)
     except Exception as error:  # from PySpark or gRPC
         raise SetupError(
             f"Spark Connect at {host}:{port} refused the session: "
@@ -376,10 +380,6 @@ def _opened(url: str) -> SparkSession:
     # A retried statement has the same id, so it runs only once.
     client: Any = spark.client  # type: ignore[operator]
     client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=5000)])
-    # The server's Python workers read files for landing, so they need this package. Two threads at
-    # once may fail in Python's `importlib.invalidate_caches`.
-    with _one_adds:
-        spark.addArtifacts(_package(), pyfile=True)
     return spark
 
 

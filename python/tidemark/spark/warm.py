@@ -107,11 +107,12 @@ def up(more: Sequence[str] = ()) -> Server:
     settings = session.settings() | {
         "spark.app.name": "tidemark up",
         "spark.local.dir": str(folder / "scratch"),
+        # Commands add no jars or Python files, so their sessions can share generated code.
+        "spark.sql.artifact.isolation.enabled": "false",
     }
     java_options = f"{class_archive.java_options()} {settings['spark.driver.extraJavaOptions']}"
     settings["spark.driver.extraJavaOptions"] = java_options
-    application = ("--class", processes.CONNECT_SERVER, "spark-internal")
-    command = processes.spark_submit(settings, port, more, *application)
+    command = processes.spark_submit(settings, port, more, "ConnectServer")
     log = folder / "spark.log"
     process = processes.spawn(
         command, log, {processes.TOKEN_VARIABLE: token.read_text()}, lock_file

@@ -161,7 +161,7 @@ def _metastore_command(port: int) -> list[str]:
         *[jars.require_java(), "-cp", f"{processes.spark_home()}/jars/*"],
         *["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
         *[f"-D{name}={value}" for name, value in settings.items()],
-        *["org.codehaus.janino.JavaSourceClassLoader", "-sourcepath", str(processes.JAVA_SOURCES)],
+        *[processes.JAVA_COMPILER, "-sourcepath", str(processes.JAVA_SOURCES)],
         *["MetastoreServer", str(port)],
     ]
 
@@ -194,8 +194,7 @@ def _spark_command(
         settings,
         ports.connect,
         more,
-        *("--class", "org.codehaus.janino.JavaSourceClassLoader", "spark-internal"),
-        *("-sourcepath", str(processes.JAVA_SOURCES), "ThriftServer"),
+        "ThriftServer",
         *(part for name in hive for part in ("--hiveconf", f"{name}={hive[name]}")),
     )
 
