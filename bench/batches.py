@@ -6,6 +6,7 @@
 import json
 import shutil
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 
 from bench.side import timed
@@ -16,7 +17,7 @@ def main(files: Path, first: int, last: int) -> None:
     """Land each batch as a file, and run."""
     seconds = []
     for number in range(first, last + 1):
-        name = f"202602{number:02d}-000000000.parquet"
+        name = f"{date(2026, 2, 1) + timedelta(number):%Y%m%d}-000000000.parquet"
         shutil.copyfile(files / f"batch_{number}.parquet", Path("landing/shop/customers", name))
         seconds.append(timed(cli.perform, ["run"]))
     print(json.dumps(seconds))

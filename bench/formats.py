@@ -95,6 +95,8 @@ def measure(work: Path) -> str:
                 stored[way][at] = now
         said = {way: round(median(each[-_TURN:]), 1) for way, each in runs.items()}
         print("formats", first, said, flush=True)
+    for side in sides.values():
+        side.require_truth(files / "truth.parquet")
     found = [
         ["first load", *(f"{each:.1f} s" for each in loads.values())],
         ["a batch, median", *(f"{median(each):.1f} s" for each in runs.values())],
@@ -107,7 +109,5 @@ def measure(work: Path) -> str:
     care = [timed(side.tidemark, *command) for side in sides.values()]
     found.append(["maintenance", *(f"{each:.1f} s" for each in care)])
     found.append(["a scan afterwards", *(f"{_scan(each):.2f} s" for each in sides.values())])
-    for side in sides.values():
-        side.require_truth(files / "truth.parquet")
     headers = [f"{_ROWS:,} rows, {_BATCHES} batches of {_CHANGES:,} changes", *sides]
     return str(tabulate(found, headers=headers, tablefmt="github", disable_numparse=True))

@@ -5,7 +5,9 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -162,9 +164,8 @@ def test_set_up_goes_on_when_there_can_be_no_archive(
     class_archive.make(jars.session_locks())
     assert "Spark will start more slowly: Java wrote nothing" in capsys.readouterr().err
     assert class_archive.java_options() == ""
-    jars.prepare()
-    assert capsys.readouterr().err == ""
-    archive.unlink()
+    assert class_archive.is_tried(jars.session_locks())
+    assert "Java wrote nothing" in archive.with_suffix(".failed").read_text()
     monkeypatch.setattr(paths, "jar_dir", lambda: Path("/proc/none"))
     monkeypatch.setattr(jars, "installed_jars", lambda locks: [])
     class_archive.make(jars.session_locks())
@@ -172,20 +173,65 @@ def test_set_up_goes_on_when_there_can_be_no_archive(
     assert not [*archive.parent.glob("*.jsa")]
 
 
-def test_a_new_environment_gets_its_archive_though_another_has_the_jars(
+def test_an_archive_replaces_those_that_are_not_used(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def made(command: list[str], env: dict[str, str], **_: object) -> None:
+    def made(command: list[str], env: dict[str, str], **_: object) -> CompletedProcess[str]:
         Path(shlex.split(env["SPARK_SUBMIT_OPTS"])[0].partition("=")[2]).write_text("made")
+        return CompletedProcess(command, 0)
 
     unused, used = (archive.with_name(f"classes-{name}-0.jsa") for name in ("gone", "other"))
     unused.touch()
     used.touch()
     os.utime(unused, (0, 0))
+    archive.with_suffix(".failed").touch()
     monkeypatch.setattr(subprocess, "run", made)
-    jars.prepare()
+    class_archive.make(jars.session_locks())
     assert archive.read_text() == "made"
-    assert sorted(archive.parent.glob("*.jsa")) == sorted([archive, used])
+    assert sorted(archive.parent.glob("classes-*")) == sorted([archive, used])
+
+
+def _in_new_environment(lake: Path, cache: Path) -> str:
+    """What a program of ours prints at the end of which an archive is to be created."""
+    code = "from tidemark.spark import jars; jars.prepare(); jars.prepare(); print('done')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TIDEMARK_LAKE": str(lake), "TIDEMARK_JARS": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_new_environment_gets_its_archive_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path))
+    cache = tmp_path / "another"
+    cache.mkdir()
+    for jar in jars.installed_jars(jars.session_locks()):
+        (cache / jar.name).symlink_to(jar)
+    making = cache / "making"
+    making.mkdir()
+    (making / "left by a killed process").touch()
+
+    def begun() -> bool:
+        return (making / "lake").exists()
+
+    assert "Spark will start faster in about a minute" in _in_new_environment(tmp_path, cache)
+    while not begun():
+        time.sleep(0.1)
+    # It is being created.
+    assert _in_new_environment(tmp_path, cache) == "done\n"
+    until = time.monotonic() + 300
+    while begun() and time.monotonic() < until:
+        time.sleep(0.5)
+    (made,) = cache.glob("classes-*")
+    assert made.suffix == ".jsa"
+    assert not [*making.iterdir()]
+    assert _in_new_environment(tmp_path, cache) == "done\n"
 
 
 @pytest.mark.parametrize(("note", "metastore"), [("3.5", True), (None, True), (None, False)])

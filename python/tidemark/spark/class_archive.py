@@ -1,18 +1,22 @@
 """An archive of Spark's loaded classes (Java's class data sharing), which speeds up each start.
 
 Without it, every start reads, verifies and links about twenty thousand classes, which takes some
-four seconds. `make setup` creates it, or the first session of a new environment. Without an
-archive, or if Java rejects it, a session works, but starts more slowly.
+four seconds. `make setup` creates it. In a new environment, the first process with a session starts
+another one at its end, which creates it in the background. Without an archive, or if Java rejects
+it, a session works, but starts more slowly.
 """
 
+import atexit
 import contextlib
+import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,72 +51,136 @@ def _digest(parts: Iterable[object]) -> str:
 def java_options() -> str:
     """The Java options that enable the session's archive, or '' without an archive."""
     archive = file(jars.session_locks())
-    if not _is_made(archive):
+    if not archive.exists():
         return ""
     with contextlib.suppress(OSError):
         archive.touch()  # `_delete_unused` reads the time.
     return f'"-XX:SharedArchiveFile={archive}" {_TELL_STDERR}'
 
 
-def _is_made(archive: Path) -> bool:
-    return archive.exists() and archive.stat().st_size > 0
+def is_tried(locks: Iterable[Path]) -> bool:
+    """Whether the archive exists, is being made, or could not be made."""
+    archive = file(locks)
+    if archive.exists() or _failed(archive).exists():
+        return True
+    with _only_here() as folder:
+        return folder is None
+
+
+@cache
+def make_later(locks: tuple[Path, ...]) -> None:
+    """Create the archive in the background when this process ends. It then competes with nothing.
+
+    A process that creates it may be killed. Then a later session tries again.
+    """
+    atexit.register(_make_in_background, locks)
+
+
+def _make_in_background(locks: Iterable[Path]) -> None:
+    print(
+        "Spark will start faster in about a minute: its classes are archived in the background, "
+        f"once, in {paths.jar_dir()}.",
+        file=sys.stderr,
+    )
+    subprocess.Popen(
+        [sys.executable, "-m", "tidemark.spark.class_archive", *map(str, locks)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def make(locks: Iterable[Path]) -> None:
     """Create the archive unless it exists, by starting Spark once.
 
-    Prints a message on failure. Meanwhile and after a failure, the file is empty, so that other
-    sessions do not try, too.
+    If that fails, prints a message, and keeps it beside the place of the archive.
     """
     locks = list(locks)
     archive = file(locks)
-    if _is_made(archive):
+    if archive.exists():
         return
     print(f"Archiving Spark's classes in {archive.parent} (about a minute, once)", file=sys.stderr)
+    try:
+        with _only_here() as folder:
+            if folder:
+                _clear(folder)
+                made = _made(locks, folder)
+                _delete_unused(archive)
+                made.replace(archive)
+                _clear(folder)
+    except (OSError, subprocess.SubprocessError) as error:
+        message = f"Archiving failed, so Spark will start more slowly: {error}"
+        print(message, file=sys.stderr)
+        with contextlib.suppress(OSError):
+            _failed(archive).write_text(message)
+
+
+def _failed(archive: Path) -> Path:
+    return archive.with_suffix(".failed")
+
+
+@contextlib.contextmanager
+def _only_here() -> Iterator[Path | None]:
+    """A folder to create an archive in, empty. None if another process has it."""
+    folder = paths.jar_dir() / "making"
+    folder.mkdir(exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        yield folder if _is_locked_now(lock) else None
+    finally:
+        os.close(lock)
+
+
+def _is_locked_now(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _clear(folder: Path) -> None:
+    for each in folder.iterdir():
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+
+
+def _made(locks: list[Path], scratch: Path) -> Path:
     on_s3 = any(lock.name == jars.S3_LOCK for lock in locks)
     others = [format for format in formats.OTHERS.values() if format.lock in locks]
-    try:
-        archive.touch()
-        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
-            made = Path(scratch, "made.jsa")
-            environment = {
-                **os.environ,
-                "TIDEMARK_JARS": str(paths.jar_dir()),
-                "TIDEMARK_LAKE": f"{scratch}/lake",
-                "TIDEMARK_WAREHOUSE": "",
-                # Decides which jars the session loads. The location need not exist.
-                "TIDEMARK_LANDING": "s3a://none" if on_s3 else f"{scratch}/landing",
-                "SPARK_SUBMIT_OPTS": f'"-XX:ArchiveClassesAtExit={made}"',
-            }
-            formats.note(others, Path(scratch, "lake"))
-            done = subprocess.run(
-                [sys.executable, "-m", "tidemark.spark.class_archive"],
-                env=environment,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_SECONDS,
-                check=False,
-            )
-            if not made.exists():
-                said = (done.stderr or done.stdout).strip().splitlines()
-                raise OSError(said[-1] if said else "Java wrote nothing")
-            _delete_unused(archive)
-            made.replace(archive)
-    except (OSError, subprocess.SubprocessError) as error:
-        print(f"Archiving failed, so Spark will start more slowly: {error}", file=sys.stderr)
-    except KeyboardInterrupt:
-        archive.unlink()
-        raise
+    made = scratch / "made.jsa"
+    environment = {
+        **os.environ,
+        "TIDEMARK_JARS": str(paths.jar_dir()),
+        "TIDEMARK_LAKE": f"{scratch}/lake",
+        "TIDEMARK_WAREHOUSE": "",
+        # Decides which jars the session loads. The location need not exist.
+        "TIDEMARK_LANDING": "s3a://none" if on_s3 else f"{scratch}/landing",
+        "SPARK_SUBMIT_OPTS": f'"-XX:ArchiveClassesAtExit={made}"',
+    }
+    formats.note(others, scratch / "lake")
+    done = subprocess.run(
+        [sys.executable, "-m", "tidemark.spark.class_archive"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_SECONDS,
+        check=False,
+    )
+    if done.returncode or not made.exists():
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise OSError(said[-1] if said else "Java wrote nothing")
+    return made
 
 
 def _delete_unused(new: Path) -> None:
-    """Delete archives that `new` replaces, and those of environments that no longer exist.
+    """Delete archives and messages that `new` replaces, and those of environments that are gone.
 
     One that no session has used for a month counts as such. Each takes about 230 MB.
     """
     same_jars = new.name.rpartition("-")[0]
-    for old in new.parent.glob("classes-*.jsa"):
+    for old in new.parent.glob("classes-*.*"):
         if old.name.startswith(f"{same_jars}-") or old.stat().st_mtime < time.time() - _UNUSED:
             old.unlink()
 
@@ -182,4 +250,8 @@ def _end_java() -> None:
 
 
 if __name__ == "__main__":
-    _train()
+    if sys.argv[1:]:
+        os.nice(19)
+        make(map(Path, sys.argv[1:]))
+    else:
+        _train()

@@ -85,7 +85,7 @@ def _missing(locks: Iterable[Path]) -> list[Jar]:
 
 
 def prepare() -> None:
-    """Fetch jars that the session lacks, and create a class archive that was never tried.
+    """Fetch jars that the session lacks, and have a class archive created that was never tried.
 
     That is so in the first run on a machine or in a new environment.
     """
@@ -94,8 +94,8 @@ def prepare() -> None:
     locks = session_locks()
     if _missing(locks):
         install(locks)
-    if not class_archive.file(locks).exists() and os.access(paths.jar_dir(), os.W_OK):
-        class_archive.make(locks)
+    if os.access(paths.jar_dir(), os.W_OK) and not class_archive.is_tried(locks):
+        class_archive.make_later(tuple(locks))
 
 
 def require_java() -> str:
