@@ -90,6 +90,25 @@ def test_a_command_has_the_streams_folder_and_variables_of_who_started_it(
     assert (code, "No such command 'no-command'" in told) == (2, True)
 
 
+def test_forks_need_not_compile_macros_and_read_files_anew(tmp_path: Path) -> None:
+    code = """
+from dbt_common.clients.jinja import template_cache
+from tidemark import formats, paths, targets
+from tidemark.shared import shared
+from tidemark.spark import ready
+
+targets.method()
+formats._asked_for(paths.project_dir())
+ready._rehearse()
+assert len(template_cache.file_cache) > 500, len(template_cache.file_cache)
+for function in (targets._method, formats._asked_for):
+    assert not function.cache_info().currsize, function
+assert not shared.method
+"""
+    subprocess.run([Path(sys.executable).with_name("tidemark"), "init", tmp_path / "p"], check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "p", check=True)
+
+
 def test_the_program_passes_a_command_on(project: Path) -> None:
     program = "from tidemark.spark import ready; raise SystemExit(ready.main())"
     # Pipes, which are not like the file that the process has for its own output.

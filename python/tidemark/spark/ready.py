@@ -1,12 +1,14 @@
 """A process of `tidemark up` that has imported dbt and PySpark, and forks for each command.
 
-These imports take three seconds, which is long beside a warm Spark. The command that a person
+These imports take three seconds, which is long beside a warm Spark, and dbt's first parse takes
+another one. The command that a person
 starts passes on its arguments, environment, folder and streams, and waits. A fork runs it as if it
 had been started alone: it takes the lock, and ends its session. A fork dies with its command.
 
 This module is the entry point of `tidemark`, so it imports little.
 """
 
+import gc
 import importlib
 import io
 import json
@@ -21,7 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -136,6 +138,7 @@ def serve(spark: int) -> None:
     stamp = _stamp()
     for name in _IMPORTED:
         importlib.import_module(name)
+    _rehearse()
     # A socket's path must be short, and a lake's may be long. Only this user can enter the folder.
     folder = tempfile.mkdtemp(prefix="tidemark-")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -147,6 +150,30 @@ def serve(spark: int) -> None:
         sys.exit(_perform(command))
     _note().unlink(missing_ok=True)
     shutil.rmtree(folder)
+
+
+def _rehearse() -> None:
+    """Let dbt parse the project, and compile all macros, which forks then need not do.
+
+    dbt keeps compiled macros by their text, so a fork compiles those that have changed.
+    """
+    from dbt_common.clients.jinja import template_cache
+
+    from tidemark.dbt_plugin import dbt
+    from tidemark.shared import shared
+
+    # Each command tells what is wrong with the project.
+    with suppress(Exception), redirect_stdout(io.StringIO()):
+        for macro in dbt.parse().macros.values():
+            template_cache.get_node_template(macro)
+    # What it has read of the project's files may change.
+    shared.method = ""
+    for module in [each for name, each in sys.modules.items() if name.startswith("tidemark.")]:
+        for function in vars(module).values():
+            if hasattr(function, "cache_clear"):
+                function.cache_clear()
+    # Garbage collection in a fork would copy the memory that it shares.
+    gc.freeze()
 
 
 def _command(listening: socket.socket, goes_on: Callable[[], bool]) -> socket.socket | None:
