@@ -77,7 +77,8 @@ def test_commands_use_a_warm_spark_and_survive_its_end(
     assert [run.returncode for run in runs] == [0, 0], told
     assert sum("Waiting for process" in each for each in told) == 1, told
     assert sum("Landed 2 rows" in each for each in told) == 1, told
-    put(project, 2, "U,2,Grace H.\nD,1,")
+    # A bad row is read by a Python worker of Spark.
+    put(project, 2, "U,2,Grace H.\nD,1,\nI,x,Bad")
     assert "Completed successfully" in tell("dbt", "build")
     assert names() == ["name", "Grace H."]
     assert process() == first

@@ -51,17 +51,22 @@ def _digest(parts: Iterable[object]) -> str:
 def java_options() -> str:
     """The Java options that enable the session's archive, or '' without an archive."""
     archive = file(jars.session_locks())
-    if not archive.exists():
+    if not _is_made(archive):
         return ""
     with contextlib.suppress(OSError):
         archive.touch()  # `_delete_unused` reads the time.
     return f'"-XX:SharedArchiveFile={archive}" {_TELL_STDERR}'
 
 
+def _is_made(archive: Path) -> bool:
+    # Earlier versions left an empty file when they failed.
+    return archive.exists() and archive.stat().st_size > 0
+
+
 def is_tried(locks: Iterable[Path]) -> bool:
     """Whether the archive exists, is being made, or could not be made."""
     archive = file(locks)
-    if archive.exists() or _failed(archive).exists():
+    if _is_made(archive) or _failed(archive).exists():
         return True
     with _only_here() as folder:
         return folder is None
@@ -98,12 +103,15 @@ def make(locks: Iterable[Path]) -> None:
     """
     locks = list(locks)
     archive = file(locks)
-    if archive.exists():
+    if _is_made(archive):
         return
-    print(f"Archiving Spark's classes in {archive.parent} (about a minute, once)", file=sys.stderr)
     try:
         with _only_here() as folder:
             if folder:
+                print(
+                    f"Archiving Spark's classes in {archive.parent} (about a minute, once)",
+                    file=sys.stderr,
+                )
                 _clear(folder)
                 made = _made(locks, folder)
                 _delete_unused(archive)
@@ -122,22 +130,19 @@ def _failed(archive: Path) -> Path:
 
 @contextlib.contextmanager
 def _only_here() -> Iterator[Path | None]:
-    """A folder to create an archive in, empty. None if another process has it."""
+    """A folder to create an archive in, locked. None if another process has it."""
     folder = paths.jar_dir() / "making"
     folder.mkdir(exist_ok=True)
     lock = os.open(folder, os.O_RDONLY)
     try:
-        yield folder if _is_locked_now(lock) else None
+        found: Path | None = folder
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            found = None
+        yield found
     finally:
         os.close(lock)
-
-
-def _is_locked_now(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _clear(folder: Path) -> None:

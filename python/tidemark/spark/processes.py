@@ -198,9 +198,11 @@ def _command_line(process: Path) -> str:
     # It is empty for a moment when a process starts a program. That of a zombie, which has no
     # program, stays empty.
     until = time.monotonic() + 1
-    while not (found := (process / "cmdline").read_text()) and (process / "exe").exists():
-        if time.monotonic() > until:
-            break
+    while (
+        not (found := (process / "cmdline").read_text())
+        and (process / "exe").exists()
+        and time.monotonic() < until
+    ):
         time.sleep(0.001)
     return found
 

@@ -1,9 +1,9 @@
 """A process of `tidemark up` that has imported dbt and PySpark, and forks for each command.
 
-These imports take three seconds, which is long beside a warm Spark, and dbt's first parse takes
-another one. The command that a person
-starts passes on its arguments, environment, folder and streams, and waits. A fork runs it as if it
-had been started alone: it takes the lock, and ends its session. A fork dies with its command.
+These imports take three seconds, and dbt's first parse another one, which is long beside a warm
+Spark. The command that a person starts passes on its arguments, environment, folder and streams,
+and waits. A fork runs it as if it had been started alone: it takes the lock, and ends its session.
+A fork dies with its command.
 
 This module is the entry point of `tidemark`, so it imports little.
 """
@@ -32,7 +32,7 @@ from tidemark import paths
 from tidemark.errors import ConfigError
 from tidemark.spark import processes
 
-# What commands need. Only imports: a fork has none of the threads of its parent.
+# What commands need. Nothing that has threads: a fork has none of those of its parent.
 _IMPORTED = (
     *("dbt.cli.main", "dbt.adapters.spark", "deltalake", "pandas", "pyarrow.parquet"),
     *("pyspark.sql.connect.session", "tidemark.dbt_plugin.dbt", "tidemark.runs", "tidemark.cli"),
