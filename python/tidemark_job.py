@@ -31,6 +31,7 @@ _VARIABLES = {
         outcome.NOTIFY_VARIABLE,
         "ARN of an SNS topic, https://... or cmd:..., told when the run ends",
     ),
+    "format": (targets.FORMAT_VARIABLE, "iceberg: a lake without Delta tables"),
     "catalog": ("TIDEMARK_CATALOG", "glue: register tables in the AWS Glue Data Catalog"),
     "target": (targets.TARGET_VARIABLE, "a target of profiles.yml with method session"),
 }
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"--warehouse {options.warehouse} has no effect: the host's session has "
                 f"spark.sql.warehouse.dir {there}. Set it where the session is created."
             )
-        until_the_end.enter_context(session.settings_during(spark, session.ESSENTIAL))
+        until_the_end.enter_context(session.settings_during(spark, session.essential()))
         cli.perform(shlex.split(options.command))
 
 

@@ -51,8 +51,8 @@
 {%- macro _delete_from_log(log, rows) -%}
     {%- set view = 'to_delete_from_' ~ log.identifier -%}
     {%- do run_query('create or replace temporary view ' ~ view ~ ' as ' ~ rows) -%}
-    {%- set same = [] -%}
-    {%- for name in ['_load_id', '_file', '_position', '_op'] -%}
+    {%- set same = ['log.' ~ tidemark.file_column() ~ ' = gone._file'] -%}
+    {%- for name in ['_load_id', '_position', '_op'] -%}
         {%- do same.append('log.' ~ name ~ ' = gone.' ~ name) -%}
     {%- endfor -%}
     {%- do run_query(

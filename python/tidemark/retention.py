@@ -20,6 +20,7 @@ from tidemark.feeds import Feed
 from tidemark.ingest import books, ledger, log
 from tidemark.ingest.books import Books
 from tidemark.ingest.load import log_of
+from tidemark.storage import from_micros
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,12 +77,16 @@ def _due(own: Books, feed: Feed, now: datetime) -> datetime | None:
     last = log.cut_of(own, feed)
     if last:
         return before if before - last.before >= keep / _PART else None
-    oldest = _oldest(feed)
+    oldest = _oldest(own, feed)
     return before if oldest is None or oldest < before else None
 
 
-def _oldest(feed: Feed) -> datetime | None:
-    """The time of the oldest change, from the statistics of Delta's log; None if unknown."""
+def _oldest(own: Books, feed: Feed) -> datetime | None:
+    """The time of the oldest change; None if Delta's log does not tell it."""
+    if formats.of_lake() is not formats.DELTA:
+        told = own.spark.sql(f"select unix_micros(min(_changed_at)) as at from {feed.log}")
+        at = told.collect()[0]["at"]
+        return None if at is None else from_micros(at)
     table = books.opened(feed.log.replace("`", ""))
     files = None if table is None else pa.table(table.get_add_actions(flatten=True))
     if files is None or "min._changed_at" not in files.column_names:
@@ -118,15 +123,14 @@ def cut_logs(
 
 def _obstacle(own: Books, parsed: project.Project, feed: Feed, waiting: set[str]) -> str:
     """Why the log must not be cut now, '' if it may be. `waiting` are the nodes to build."""
-    if formats.of_lake() is not formats.DELTA:
-        return "it is not a Delta table. Remove keep_changes"
     below = parsed.below(parsed.sources_of([feed.name]))
     if not below.isdisjoint(waiting):
         names = ", ".join(sorted(parsed.nodes[name].name for name in below & waiting))
         return f"{names} must be built from it first: tidemark run"
     if others := {parsed.nodes[name].other for name in below} - {""}:
         return (
-            f"{min(others)} is not a Delta table, so it may need all changes. Remove keep_changes"
+            f"{min(others)} has another format than the log, so it may need all changes. Remove "
+            "keep_changes"
         )
     for name in sorted(below):
         relation = parsed.nodes[name].relation
@@ -159,11 +163,11 @@ def cut(own: Books, feed: Feed, before: datetime) -> int:
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     arguments = ["run-operation", "tidemark.cut_log", "--args", json.dumps(told)]
+    before_cut = own.spark.table(feed.log).count()
     result = dbt.invoke(["--quiet", *arguments])
     if not result.success:
         raise TidemarkError(f"The log of {feed.name} was not cut. {result.exception or ''}")
-    last = own.spark.sql(f"describe history {feed.log} limit 1").collect()[0]
-    return int(last["operationMetrics"].get("numTargetRowsDeleted", 0))
+    return before_cut - own.spark.table(feed.log).count()
 
 
 def retract(spark: "SparkSession", path: str, run_id: str) -> str:

@@ -8,10 +8,11 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 
 import tidemark_job
 from tests import s3_server
@@ -89,12 +90,12 @@ class Job:
         return str(there / "bin" / "python")
 
     def submit(
-        self, *arguments: str, python: str | None = None
+        self, *arguments: str, python: str | None = None, brings: Sequence[str] = ("jars",)
     ) -> subprocess.CompletedProcess[str]:
         """Run the job as Glue does, its own arguments included."""
         python = python or self.python()
-        locks = spark_line.lock_folder()
-        found = [str(jar) for jar in jars.install([locks / "jars.lock", locks / "jars-s3.lock"])]
+        locks = [spark_line.lock_folder() / f"{name}.lock" for name in (*brings, "jars-s3")]
+        found = [str(jar) for jar in jars.install(locks)]
         # The settings of this project, which are for small data, and the cluster's own.
         settings = {
             **session.settings(),
@@ -164,6 +165,53 @@ def test_a_job_lands_builds_tells_and_fails_with_the_tables(
     assert "Run jr_42 failed" in store.text("lake/runs/jr_42/summary.txt")
     for text in (done.stdout, done.stderr, message):
         assert s3_server.SECRET not in text
+
+
+@pytest.mark.slow
+def test_a_job_has_a_lake_without_delta(
+    project: Project, store: s3_server.S3Server, aws: AwsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.add("bergs.people", COLUMNS, "id", loaded_at="2024-01-01")
+    settings = yaml.safe_load((project.folder / "dbt_project.yml").read_text())
+    settings["models"]["+file_format"] = "iceberg"
+    (project.folder / "dbt_project.yml").write_text(yaml.safe_dump(settings, sort_keys=False))
+    job = Job(project, store, aws)
+    job.bundle()
+    usual = ["--project", "s3://lake/app/project.zip", "--landing", "s3a://lake/bergs"]
+    usual += ["--warehouse", str(job.folder / "tables")]
+    store.put("lake/bergs/bergs/people/LOAD00000001.csv", "1,one\n2,two\n")
+
+    # The cluster has Delta, the job wants Iceberg.
+    done = job.submit(*usual, "--format", "iceberg")
+    assert done.returncode == 1
+    lacks = "TIDEMARK_FORMAT is iceberg, but this Spark session lacks spark.sql.catalog.spark_"
+    assert f"tidemark: {lacks}catalog=org.apache.iceberg.spark.SparkSessionCatalog" in done.stdout
+
+    # The other way round.
+    monkeypatch.setenv("TIDEMARK_FORMAT", "iceberg")
+    monkeypatch.setenv("TIDEMARK_LAKE", str(job.folder / "lake"))
+    brings = ["jars-iceberg"]
+    done = job.submit(*usual, brings=brings)
+    assert done.returncode == 1
+    assert "TIDEMARK_FORMAT is not set. Set it to iceberg (a job's --format)." in done.stdout
+    assert not (job.folder / "tables").exists()
+
+    usual += ["--format", "iceberg"]
+    done = job.submit(*usual, brings=brings)
+    assert done.returncode == 0, done.stdout
+    assert "Landed 2 rows from 1 file." in done.stdout
+    store.put("lake/bergs/bergs/people/20240102-100000000.csv", "U,1,uno\nD,2,two\nI,3,\n")
+    done = job.submit(*usual, brings=brings)
+    assert done.returncode == 0, done.stdout
+    history = "history.hist_bergs__people"
+    query = f"select id, name, version_number, is_current from {history} order by 1, 3"
+    done = job.submit(*usual, "--command", f'sql "{query}" --format csv', brings=brings)
+    assert done.returncode == 0, done.stdout
+    told = done.stdout[done.stdout.index("id,name") :].splitlines()
+    expected = ["1,one,1,false", "1,uno,2,true", "2,two,1,false", "3,,1,true"]
+    assert told[1 : 1 + len(expected)] == expected
+    assert [*job.folder.glob("tables/log_bergs.db/people/metadata")]
+    assert not [*job.folder.rglob("_delta_log")]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,16 @@ from tests.conftest import LAKE
 from tests.project import REPO, Project
 from tests.thrift_server import running
 from tidemark import targets
+from tidemark.formats import iceberg
 from tidemark.ingest import books
-from tidemark.spark import spark_line
+from tidemark.spark import lease, spark_line
 
 _MORE = [
     f"tests/functional/test_{name}.py"
-    for name in ("convergence", "scenarios", "landings", "full_loads", "erase", "several_feeds")
+    for name in (
+        *("convergence", "scenarios", "landings", "full_loads", "erase", "several_feeds"),
+        "retention",
+    )
 ]
 _IS_INNER = targets.lake_format() != "delta"
 
@@ -50,6 +55,19 @@ def test_no_table_is_one_of_delta(project: Project) -> None:
     assert not books.without_spark()
     assert [*LAKE.glob("warehouse/*/*/metadata")]
     assert not [*LAKE.rglob("_delta_log")]
+
+
+@pytest.mark.skipif(not _IS_INNER, reason="a lake with Delta tables")
+def test_old_leases_are_deleted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark = project.spark
+    for holder in ("first", "second", "third"):
+        lease._acquire(spark, holder)
+        lease._take(spark, holder, seconds=0)
+    assert project.commits(lease.TABLE) > 3
+    monkeypatch.setattr(lease, "_TIDY_EACH", 1)
+    monkeypatch.setattr(iceberg, "SAFE", timedelta(0))
+    lease._tidy(spark)
+    assert project.commits(lease.TABLE) == 1
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ OTHERS: dict[str, Format] = {format.name: format for format in (Hudi(), Iceberg(
 # is another one than the format's own on the metastore. The lake's own format has Spark's.
 _NOTE = "formats"
 _FOLDERS = ("model", "seed", "snapshot")
+_EXTENSIONS = "spark.sql.extensions"
 
 
 def of_lake() -> Format:
@@ -117,6 +118,30 @@ def require_catalogs_of(spark: "SparkSession") -> None:
                     f"The Spark that is up has another catalog for {each.title} tables than "
                     f"{each.catalog or 'the metastore'}. Stop it: tidemark down"
                 )
+
+
+def require_host(spark: "SparkSession") -> None:
+    """Raise ConfigError if a host's session cannot have the tables of this lake."""
+    own, there = of_lake(), _setting(spark, of_lake(), "") or ""
+    for each in OTHERS.values() if own is DELTA else ():
+        if each.for_host.get("") == there:
+            raise ConfigError(
+                f"The tables of this Spark session are {each.title} tables, but "
+                f"{targets.FORMAT_VARIABLE} is not set. Set it to {each.name} (a job's --format)."
+            )
+    missing = {
+        f"spark.sql.catalog.{own.spark_catalog}{name}": value
+        for name, value in own.for_host.items()
+        if _setting(spark, own, name) != value
+    }
+    if own.for_host and own.extension not in (spark.conf.get(_EXTENSIONS, None) or ""):
+        missing[_EXTENSIONS] = own.extension
+    if missing:
+        told = " and ".join(f"{name}={value}" for name, value in missing.items())
+        raise ConfigError(
+            f"{targets.FORMAT_VARIABLE} is {own.name}, but this Spark session lacks {told}. Set it "
+            f"where the session is created, and add {own.title}'s jar. See docs/targets/aws.md"
+        )
 
 
 def _setting(spark: "SparkSession", format: Format, name: str) -> str | None:

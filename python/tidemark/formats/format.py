@@ -88,6 +88,10 @@ class Format(ABC):
     # The properties with which a change log is created.
     log_properties: ClassVar[Mapping[str, str]] = {}
 
+    # The settings of Spark's own catalog, without its name, that a host's session must have for a
+    # lake of this format.
+    for_host: ClassVar[Mapping[str, str]] = {}
+
     @property
     def is_of_lake(self) -> bool:
         """Whether the change logs have this format. Its tables are then in Spark's own catalog."""

@@ -70,6 +70,10 @@ class Iceberg(Format):
     mark: ClassVar[re.Pattern[str]] = re.compile(r"\btable_type=ICEBERG\b", re.IGNORECASE)
     # `_file` is a name that Iceberg reserves.
     file_column: ClassVar[str] = "_landed_file"
+    for_host: ClassVar[Mapping[str, str]] = {
+        "": "org.apache.iceberg.spark.SparkSessionCatalog",
+        ".cache-enabled": "false",
+    }
     # Otherwise all changes that are no deletes go through one task, to be in one file.
     log_properties: ClassVar[Mapping[str, str]] = {
         "write.distribution-mode": "none",
@@ -85,8 +89,7 @@ class Iceberg(Format):
 
     def settings(self) -> dict[str, str]:
         """See `Format`."""
-        name = "SparkSessionCatalog" if self.is_of_lake else "SparkCatalog"
-        own = {"": f"org.apache.iceberg.spark.{name}"}
+        own = self.for_host if self.is_of_lake else {"": "org.apache.iceberg.spark.SparkCatalog"}
         return own | _SETTINGS | (_rest() if self.catalog else _HIVE)
 
     @property

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidemark import paths
+from tidemark import formats, paths
 from tidemark.errors import LakeBusyError
 from tidemark.ingest import books
 from tidemark.spark import lock, session
@@ -137,9 +137,11 @@ def _take(spark: SparkSession, holder: str, seconds: int) -> str:
 
 def _tidy(spark: SparkSession) -> None:
     """Occasionally delete the files of older versions, as each renewal leaves one."""
-    newest = spark.sql(f"describe history {TABLE} limit 1").collect()[0]["version"]
+    format = formats.of_lake()
+    newest = spark.sql(f"{format.versions(TABLE)} limit 1").collect()[0]["version"]
+    # Iceberg's versions have random numbers, so there it is one run of so many on average.
     if newest % _TIDY_EACH < _COMMITS_OF_A_RUN:
-        spark.sql(f"vacuum {TABLE}")
+        format.delete_old(spark, TABLE, None)
 
 
 def _renew(spark: SparkSession, holder: str, done: threading.Event, lost: list[str]) -> None:

@@ -169,11 +169,8 @@ def _running() -> SparkSession | None:
     """The session of a Spark in this process, if there is one."""
     active: SparkSession | None = SparkSession.getActiveSession()
     found = active or getattr(SparkSession, "_instantiatedSession", None)
-    if found and formats.of_lake() is not formats.DELTA and not lock.is_held(paths.lake_dir()):
-        raise ConfigError(
-            f"{targets.FORMAT_VARIABLE} is set, which needs a Spark that Tidemark starts. In a "
-            "host's session, such as a job's or a notebook's, the change logs are Delta tables."
-        )
+    if found and not lock.is_held(paths.lake_dir()):
+        formats.require_host(found)
     return found
 
 
