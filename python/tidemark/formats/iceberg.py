@@ -89,7 +89,8 @@ class Iceberg(Format):
 
     def settings(self) -> dict[str, str]:
         """See `Format`."""
-        own = self.for_host if self.is_of_lake else {"": "org.apache.iceberg.spark.SparkCatalog"}
+        own = {"": "org.apache.iceberg.spark.SparkCatalog"}
+        own = dict(self.for_host) if self.is_of_lake else own
         return own | _SETTINGS | (_rest() if self.catalog else _HIVE)
 
     @property
