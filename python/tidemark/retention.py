@@ -10,17 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from tidemark import feed_values, formats, report
+from tidemark import feed_values, report
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Feed
 from tidemark.ingest import books, ledger, log
 from tidemark.ingest.books import Books
 from tidemark.ingest.load import log_of
-from tidemark.storage import from_micros
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,22 +73,8 @@ def _due(own: Books, feed: Feed, now: datetime) -> datetime | None:
     last = log.cut_of(own, feed)
     if last:
         return before if before - last.before >= keep / _PART else None
-    oldest = _oldest(own, feed)
+    oldest = own.oldest_change(feed)
     return before if oldest is None or oldest < before else None
-
-
-def _oldest(own: Books, feed: Feed) -> datetime | None:
-    """The time of the oldest change; None if Delta's log does not tell it."""
-    if formats.of_lake() is not formats.DELTA:
-        told = own.spark.sql(f"select unix_micros(min(_changed_at)) as at from {feed.log}")
-        at = told.collect()[0]["at"]
-        return None if at is None else from_micros(at)
-    table = books.opened(feed.log.replace("`", ""))
-    files = None if table is None else pa.table(table.get_add_actions(flatten=True))
-    if files is None or "min._changed_at" not in files.column_names:
-        return None
-    found: datetime | None = pc.min(files["min._changed_at"]).as_py()
-    return found.replace(tzinfo=UTC) if found and not found.tzinfo else found
 
 
 def cut_logs(

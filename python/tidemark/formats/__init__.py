@@ -28,6 +28,9 @@ from tidemark.ingest import books
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# The Spark setting with the classes of `extensions`.
+EXTENSIONS = "spark.sql.extensions"
+
 DELTA = Delta()
 # The formats besides Delta, by their names, which are also those of their catalogs in a Delta lake.
 # Spark asks the last extension first: Iceberg's takes only its own procedures, Hudi's all.
@@ -37,7 +40,6 @@ OTHERS: dict[str, Format] = {format.name: format for format in (Hudi(), Iceberg(
 # is another one than the format's own on the metastore. The lake's own format has Spark's.
 _NOTE = "formats"
 _FOLDERS = ("model", "seed", "snapshot")
-_EXTENSIONS = "spark.sql.extensions"
 
 
 def of_lake() -> Format:
@@ -134,8 +136,8 @@ def require_host(spark: "SparkSession") -> None:
         for name, value in own.for_host.items()
         if _setting(spark, own, name) != value
     }
-    if own.for_host and own.extension not in (spark.conf.get(_EXTENSIONS, None) or ""):
-        missing[_EXTENSIONS] = own.extension
+    if own.for_host and own.extension not in (spark.conf.get(EXTENSIONS, None) or ""):
+        missing[EXTENSIONS] = own.extension
     if missing:
         told = " and ".join(f"{name}={value}" for name, value in missing.items())
         raise ConfigError(

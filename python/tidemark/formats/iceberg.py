@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
 # What a snapshot's summary calls the run that made it, also in the macro `_versions_of_iceberg`.
 _RUN = "tidemark-run"
+_CACHE = ".cache-enabled"
 _SETTINGS = {
     # Each session keeps tables for half a minute, and would not see what another one writes.
-    ".cache-enabled": "false",
+    _CACHE: "false",
     # Each commit writes the metadata of all that came before it.
     ".table-default.write.metadata.delete-after-commit.enabled": "true",
     ".table-default.write.metadata.previous-versions-max": "20",
@@ -72,7 +73,7 @@ class Iceberg(Format):
     file_column: ClassVar[str] = "_landed_file"
     for_host: ClassVar[Mapping[str, str]] = {
         "": "org.apache.iceberg.spark.SparkSessionCatalog",
-        ".cache-enabled": "false",
+        _CACHE: _SETTINGS[_CACHE],
     }
     # Otherwise all changes that are no deletes go through one task, to be in one file.
     log_properties: ClassVar[Mapping[str, str]] = {
@@ -89,9 +90,8 @@ class Iceberg(Format):
 
     def settings(self) -> dict[str, str]:
         """See `Format`."""
-        own = {"": "org.apache.iceberg.spark.SparkCatalog"}
-        own = dict(self.for_host) if self.is_of_lake else own
-        return own | _SETTINGS | (_rest() if self.catalog else _HIVE)
+        name = self.for_host[""] if self.is_of_lake else "org.apache.iceberg.spark.SparkCatalog"
+        return {"": name} | _SETTINGS | (_rest() if self.catalog else _HIVE)
 
     @property
     def extension(self) -> str:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tidemark import paths, s3, targets
+from tidemark import paths, s3, storage, targets
 from tidemark.errors import ConfigError
 from tidemark.spark import lock
 
@@ -148,6 +149,12 @@ class Books:
             f"select max(load_id) from {DEAD_LETTER} where {is_of(feed)}"
         )
         return max(row["id"] or 0 for row in found.collect())
+
+    def oldest_change(self, feed: "Feed") -> datetime | None:
+        """The time of the oldest change in the feed's change log; None if it is not known."""
+        micros = f"select unix_micros(min(_changed_at)) as at from {feed.log}"
+        at = self.spark.sql(micros).collect()[0]["at"]
+        return None if at is None else storage.from_micros(at)
 
     def rows_of_load(self, feed: "Feed", load_id: int) -> int:
         """The number of rows that the feed's change log has of a load, as its files say."""
@@ -387,6 +394,16 @@ class _Files(Books):
             return super().newest_load(feed) if self._spark else 0
         tables = [self._open(name) for name in (feed.log, DEAD_LETTER)]
         return max(table.transaction_version(transaction(feed)) or 0 for table in tables)
+
+    def oldest_change(self, feed: "Feed") -> datetime | None:
+        # By the statistics of Delta's log, which may lack it.
+        if not _is_table(place(feed.log)):
+            return None
+        files = pa.table(self._open(feed.log).get_add_actions(flatten=True))
+        if "min._changed_at" not in files.column_names:
+            return None
+        found: datetime | None = pc.min(files["min._changed_at"]).as_py()
+        return found.replace(tzinfo=UTC) if found and not found.tzinfo else found
 
     def rows_of_load(self, feed: "Feed", load_id: int) -> int:
         if not _is_table(place(feed.log)):

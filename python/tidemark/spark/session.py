@@ -87,7 +87,6 @@ _JAVA_FOR_LARGE = {
     "-XX:TieredStopAtLevel=1": "-XX:-DontCompileHugeMethods",
     "-XX:+UseSerialGC": "-XX:+UseParallelGC",
 }
-_EXTENSIONS = "spark.sql.extensions"
 _YOUNG = "young_tables.json"
 # Its key of the metastore.
 _OF_METASTORE = "metastore"
@@ -133,8 +132,11 @@ def settings() -> dict[str, str]:
     for name, value in filled.items():
         found = {key: text.replace(name, value) for key, text in found.items()}
     # The project's own come after those that the tables need.
-    extensions = [*formats.extensions(), *filter(None, found.get(_EXTENSIONS, "").split(","))]
-    found[_EXTENSIONS] = ",".join(dict.fromkeys(extensions))
+    extensions = [
+        *formats.extensions(),
+        *filter(None, found.get(formats.EXTENSIONS, "").split(",")),
+    ]
+    found[formats.EXTENSIONS] = ",".join(dict.fromkeys(extensions))
     return found | essential() | s3.settings()
 
 
