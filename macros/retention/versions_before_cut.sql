@@ -138,5 +138,11 @@ with_version_before as (
             ~ "change. Or rename the table, to keep these versions in it, and build a new one, which begins at " ~ cut.before ~ "."
         ) -%}
     {%- endif -%}
+    {%- if not tidemark.table_format(config.get('file_format')).replaces -%}
+        {%- do exceptions.raise_compiler_error(
+            table ~ " has versions that its log no longer has (keep_changes), and to build it with file_format: "
+            ~ config.get('file_format') ~ ", dbt would drop it first. Nothing was dropped. Set another file_format."
+        ) -%}
+    {%- endif -%}
     {%- do return(true) -%}
 {%- endmacro -%}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tidemark import feed_values, report
+from tidemark import feed_values, formats, report
 from tidemark.dbt_plugin import project
 from tidemark.errors import ConfigError, TidemarkError, printable
 from tidemark.feeds import Feed
@@ -33,8 +33,7 @@ def keeps_versions(own: Books, parsed: project.Project, name: str) -> bool:
 
     A full refresh keeps them as they are.
     """
-    relation = parsed.nodes[name].relation
-    return bool(relation and _settings(own, relation).get(_COLUMNS)) and any(
+    return bool(_settings(own, parsed.nodes[name]).get(_COLUMNS)) and any(
         log.cut_of(own, feed) for feed in _above(own, parsed, name)
     )
 
@@ -109,26 +108,31 @@ def _obstacle(own: Books, parsed: project.Project, feed: Feed, waiting: set[str]
     if not below.isdisjoint(waiting):
         names = ", ".join(sorted(parsed.nodes[name].name for name in below & waiting))
         return f"{names} must be built from it first: tidemark run"
-    if others := {parsed.nodes[name].other for name in below} - {""}:
-        return (
-            f"{min(others)} has another format than the log, so it may need all changes. Remove "
-            "keep_changes"
-        )
     for name in sorted(below):
-        relation = parsed.nodes[name].relation
-        settings = _settings(own, relation) if relation else {}
+        node = parsed.nodes[name]
+        if node.table and not (format := formats.of(node.table)).replaces:
+            return (
+                f"{node.table} is a {format.title} table, which cannot keep versions from before "
+                "the cut. Remove keep_changes"
+            )
+        settings = _settings(own, node)
         is_bitemporal = len(settings.get(_COLUMNS, "").split(", ")) >= _BITEMPORAL
         if is_bitemporal or settings.get("feeds"):
             why = "is bitemporal" if is_bitemporal else "has several feeds"
-            return f"{relation} {why}, so it needs all changes. Remove keep_changes"
+            return f"{node.table} {why}, so it needs all changes. Remove keep_changes"
     return ""
 
 
-def _settings(own: Books, relation: str) -> Mapping[str, Any]:
+def _settings(own: Books, node: project.Node) -> Mapping[str, Any]:
     """What a current or history table was derived with; see macros/drift/derived_from.sql."""
-    if not own.exists(relation):
+    from tidemark.spark import session
+
+    # Only Spark knows the tables of other formats.
+    asked = Books(session.get()) if node.other else own
+    name = books.quoted(node.table)
+    if not node.table or not asked.exists(name):
         return {}
-    return log.from_property(own.properties(books.quoted(relation)).get(books.DERIVED, "{}"))
+    return log.from_property(asked.properties(name).get(books.DERIVED, "{}"))
 
 
 def cut(own: Books, feed: Feed, before: datetime) -> int:

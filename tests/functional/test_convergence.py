@@ -797,6 +797,16 @@ def test_tables_of_cut_logs_converge(module_project: Callable[[], Project], whic
             Table("cut.by_seq", True, (PLAIN, RENAMED)),
             Table("cut.by_epoch", True, epochs=EPOCHS),
         ]
+    cut_logs_converge(project, tables, found, dumps)
+
+
+def cut_logs_converge(
+    project: Project,
+    tables: Sequence[Table],
+    found: Sequence[Case],
+    dumps: Sequence[list[list[Change]]],
+) -> None:
+    """Build each batch, compare the tables, and cut the logs; then build them anew."""
     for table in tables:
         declare(project, table)
     cuts: dict[str, int] = {}
@@ -1021,7 +1031,7 @@ def _rebuild_is_the_same(project: Project, tables: Sequence[Table]) -> None:
         return current, histories
 
     before = _side_by_side(content, tables)
-    models = [name.split(".")[1] for table in tables for name in table.relations[1:]]
+    models = [name.split(".")[-1] for table in tables for name in table.relations[1:]]
     project.build("--full-refresh", "--select", *models)
     for table, known, found in zip(tables, before, _side_by_side(content, tables), strict=True):
         (current, histories), (current_now, histories_now) = known, found

@@ -439,3 +439,36 @@ def test_its_tables_are_written_by_dbt_alone() -> None:
         HUDI.overwrite(None, "a.b")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="cleans its tables itself"):
         HUDI.compact(None, "a.b")  # type: ignore[arg-type]
+
+
+def test_a_log_is_cut_only_if_its_history_can_keep_versions(
+    module_project: Callable[[], Project], capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = module_project()
+    use_hudi(project)
+    feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
+    project.add("hud_kept.t", {"id": "int", "name": "string", "seq": "bigint"}, "id", **feed)
+    changes = "U,2020-01-01 00:00:00,1,a,1\nU,2020-02-01 00:00:00,1,b,2\n"
+    project.land("hud_kept/t/20240101-100000000.csv", changes)
+    assert run(project, "kept-1", "run") == 0
+    for options in (["--dry-run"], []):
+        assert run(project, "kept-2", "maintain", "hud_kept.t", *options) == 0
+        assert "is a Hudi table, which cannot keep versions" in capfd.readouterr().out
+
+    # A Delta table cannot become one of Hudi once its log was cut.
+    model = project.folder / "models/history/hud_kept/hist_hud_kept__t.sql"
+    own = model.read_text()
+    model.write_text("{{ config(file_format='delta') }}\n" + own)
+    current = project.folder / "models/current/hud_kept/cur_hud_kept__t.sql"
+    current.write_text(current.read_text().replace("config(", "config(file_format='delta', "))
+    project.build("--full-refresh", "--select", "cur_hud_kept__t", "hist_hud_kept__t")
+    assert run(project, "kept-3", "run") == 0
+    assert run(project, "kept-3", "maintain", "hud_kept.t") == 0
+    assert "Cut the log of hud_kept.t: deleted 1 change" in capfd.readouterr().out
+    model.write_text(own)
+    versions = project.rows("history.hist_hud_kept__t", ["name"], "version_number")
+    assert versions == [("a",), ("b",)]
+    refused = project.dbt("build", "--full-refresh", "--select", "hist_hud_kept__t")
+    messages = " ".join(each.message or "" for each in refused.result.results)
+    assert "dbt would drop it first" in messages
+    assert project.rows("history.hist_hud_kept__t", ["name"], "version_number") == versions

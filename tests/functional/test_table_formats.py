@@ -680,3 +680,41 @@ def test_tables_converge(module_project: Callable[[], Project]) -> None:
     project.build("--full-refresh", "--select", *(name.split(".")[-1] for name in derived))
     for table in tables:
         convergence.compare(project, table, "on Iceberg, built anew")
+
+
+def test_tables_of_cut_logs_converge(module_project: Callable[[], Project]) -> None:
+    project = module_project()
+    use_iceberg(project)
+    found = convergence.drawn(convergence.cases(), convergence.CASES)
+    dumps = convergence.drawn(convergence.extracts(), convergence.CASES // 4)
+    shapes = (convergence.PLAIN, convergence.TRACKED_DELETES)
+    tables = [
+        Table("ice_cut.partial", True, shapes, partial=True, truncates=True),
+        Table("ice_cut.extract", False, (convergence.BY_FILE, convergence.DELETES)),
+    ]
+    convergence.cut_logs_converge(project, tables, found, dumps)
+
+
+def test_a_log_is_cut_and_a_history_keeps_its_versions(
+    module_project: Callable[[], Project], capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = module_project()
+    use_iceberg(project)
+    columns = {"id": "int", "name": "string", "seq": "bigint"}
+    feed = {"sequence": "seq", "timestamp_column": "ts", "keep_changes": "400 days"}
+    project.add("ice_kept.t", columns, "id", **feed)
+    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+    times = ("2020-01-01 00:00:00", "2020-02-01 00:00:00", now)
+    changes = "".join(f"U,{at},1,{name},{n}\n" for n, (at, name) in enumerate(zip(times, "abc"), 1))
+    project.land("ice_kept/t/20240101-100000000.csv", changes)
+    assert run(project, "kept-1", "run") == 0
+    history = "iceberg.history.hist_ice_kept__t"
+    expected = project.rows(history, ["name", "valid_from", "version_number"], "version_number")
+    assert [row[0] for row in expected] == ["a", "b", "c"]
+    assert run(project, "kept-2", "maintain", "ice_kept.t", "--dry-run") == 0
+    assert "The log of ice_kept.t would be cut" in capfd.readouterr().out
+    assert run(project, "kept-2", "maintain", "ice_kept.t") == 0
+    assert "Cut the log of ice_kept.t: deleted 1 change" in capfd.readouterr().out
+    project.build("--full-refresh", "--select", "hist_ice_kept__t")
+    found = project.rows(history, ["name", "valid_from", "version_number"], "version_number")
+    assert found == expected
