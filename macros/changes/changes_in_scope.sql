@@ -13,8 +13,9 @@
 {%- macro changes_in_scope(changes, feed, table, scope, cut=none) -%}
 
 {%- set key = feed.key | join(', ') -%}
-{%- set newer = '_load_id > ' ~ scope.watermark -%}
-{%- set in_scope = {'newer': newer, 'nothing': 'false'}.get(scope.kind, 'true') -%}
+{%- set known = '_load_id <= ' ~ scope.newest if scope.newest is defined and scope.newest is not none else 'true' -%}
+{%- set newer = '_load_id > ' ~ scope.watermark ~ ('' if known == 'true' else ' and ' ~ known) -%}
+{%- set in_scope = {'newer': newer, 'nothing': 'false'}.get(scope.kind, known) -%}
 {%- set order = '_order' -%}
 {%- set of_load = ['_load_id', '_landed_at'] + (['_after_reloads'] if feed.has_generations else []) -%}
 {%- if scope.until is defined -%}
@@ -77,7 +78,7 @@ left semi join late_keys using ({{ key }})
 
 where
     _op <> 'T'
-    and not {{ newer }}
+    and _load_id <= {{ scope.watermark }}
 {% endif %}
 {%- if scope.truncates %}
 union all
@@ -121,7 +122,7 @@ from (
     where
         _is_delete
         and _op = 'T'
-        and {{ 'true' if scope.late_keys else in_scope }}
+        and {{ known if scope.late_keys else in_scope }}
 ) as truncates
 {%- if feed.source_column %}
     on every_key.{{ feed.source_column }} = truncates.{{ feed.source_column }}

@@ -8,7 +8,7 @@
 
     {%- if not execute -%}
         {%- do return({
-            'name': '', 'key': [], 'sequence': [], 'is_placed': false, 'epochs': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false, 'table': {}, 'logs': [],
+            'name': '', 'format': '', 'key': [], 'sequence': [], 'is_placed': false, 'epochs': [], 'columns': {}, 'kept': {}, 'partial': {}, 'has_generations': false, 'table': {}, 'logs': [],
         }) -%}
     {%- endif -%}
 
@@ -85,6 +85,7 @@
 
     {%- do return({
         'name': source_name ~ '.' ~ table_name,
+        'format': settings.format,
         'key': key,
         'sequence': sequence,
         'is_placed': is_placed,
@@ -161,7 +162,10 @@
             {%- do conditions.append("`" ~ name ~ "` is null") -%}
         {%- endif -%}
         {%- if unavailable -%}
-            {%- do conditions.append("`" ~ name ~ "` <=> " ~ dbt.string_literal(unavailable)) -%}
+            {#- Compared with a number, such a text would be NULL. -#}
+            {%- set is_text = settings.format != 'table' or columns[name] == 'string' -%}
+            {%- set text = '`' ~ name ~ '`' if is_text else 'cast(`' ~ name ~ '` as string)' -%}
+            {%- do conditions.append(text ~ " <=> " ~ dbt.string_literal(unavailable)) -%}
         {%- endif -%}
         {%- if changed_columns -%}
             {%- do conditions.append(

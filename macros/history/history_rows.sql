@@ -14,6 +14,11 @@
 {%- set last_step = 'whole_rows' if feed.partial else 'first_copies' -%}
 {%- set also = ['_known_from', '_known_number'] + (['_as_of'] if shape.bitemporal else []) -%}
 {%- set also = also + (['_kept_from'] if cut else []) + (['_is_truncate'] if scope.truncates else []) -%}
+{%- set changed_at = '_changed_at' -%}
+{%- if feed.table and not feed.table.changed_at -%}
+    {%- set changed_at = "coalesce(_changed_at, raise_error('A history needs the time of each change. Give the feed "
+        ~ feed.name ~ " changed_at, or a batch that is a timestamp.'))" -%}
+{%- endif -%}
 {%- set tracked_values -%}
     struct({% for name in shape.tracked %}`{{ name }}`{% if not loop.last %}, {% endif %}{% endfor %})
 {%- endset -%}
@@ -52,12 +57,12 @@ versions as (
         {%- for name in feed.kept %}
         `{{ name }}`,
         {%- endfor %}
-        _changed_at as valid_from,
-        cast(null as timestamp) as valid_to,
-        true as is_current,
-        1 as version_number,
+        {{ changed_at }} as _valid_from,
+        cast(null as timestamp) as _valid_to,
+        true as _is_current,
+        1 as _version_number,
         {%- if shape.show_deletes %}
-        false as is_deleted,
+        false as _is_deleted,
         {%- endif %}
         _op,
         _changed_at,
@@ -76,7 +81,7 @@ last_versions as (
 
     select
         {{ key }},
-        max_by(struct(*), {{ shape.names.version_number }}) as version
+        max_by(struct(*), {{ shape.names.version_number }}) as _version
 
     from {{ this }}
 
@@ -95,8 +100,8 @@ loads_of_key as (
         {{ key }},
         _load_id as _as_of,
         row_number() over (partition by {{ key }} order by _load_id) as _nth_load,
-        min(_landed_at) as known_from,
-        lead(min(_landed_at)) over (partition by {{ key }} order by _load_id) as known_to,
+        min(_landed_at) as _known_from,
+        lead(min(_landed_at)) over (partition by {{ key }} order by _load_id) as _known_to,
         lead(_load_id) over (partition by {{ key }} order by _load_id) as _next_load_id
 
     from changes
@@ -115,7 +120,7 @@ events as (
         _left_out,
         {%- endif %}
         _op,
-        _changed_at,
+        {{ changed_at }}{% if changed_at != '_changed_at' %} as _changed_at{% endif %},
         {{ (tidemark.order_as_of(feed, '_as_of') ~ ' as _order') | indent(8) if shape.bitemporal else '_order' }},
         _load_id,
         {%- if shape.bitemporal %}
@@ -136,38 +141,38 @@ events as (
 
     select
         {%- for name, type in feed.columns.items() %}
-        {% if name in known_columns %}version.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
+        {% if name in known_columns %}_version.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
         {%- endfor %}
         {%- if feed.partial %}
         cast(array() as array<string>) as _left_out,
         {%- endif %}
         {%- if shape.show_deletes %}
-        version._op,
-        version._changed_at,
-        version._order,
-        version._load_id,
+        _version._op,
+        _version._changed_at,
+        _version._order,
+        _version._load_id,
         {%- if cut %}
         null as _kept_from,
         {%- endif %}
         {%- if scope.truncates %}
         false as _is_truncate,
         {%- endif %}
-        version.{{ shape.names.valid_from }} as _known_from,
-        version.{{ shape.names.version_number }} - 1 as _known_number
+        _version.{{ shape.names.valid_from }} as _known_from,
+        _version.{{ shape.names.version_number }} - 1 as _known_number
         {%- else %}
-        {%- set is_open = 'version.' ~ shape.names.is_current %}
-        if({{ is_open }}, version._op, 'D') as _op,
-        if({{ is_open }}, version._changed_at, version.{{ shape.names.valid_to }}) as _changed_at,
-        version._order,
-        version._load_id,
+        {%- set is_open = '_version.' ~ shape.names.is_current %}
+        if({{ is_open }}, _version._op, 'D') as _op,
+        if({{ is_open }}, _version._changed_at, _version.{{ shape.names.valid_to }}) as _changed_at,
+        _version._order,
+        _version._load_id,
         {%- if cut %}
         null as _kept_from,
         {%- endif %}
         {%- if scope.truncates %}
         false as _is_truncate,
         {%- endif %}
-        if({{ is_open }}, version.{{ shape.names.valid_from }}, null) as _known_from,
-        version.{{ shape.names.version_number }} - if({{ is_open }}, 1, 0) as _known_number
+        if({{ is_open }}, _version.{{ shape.names.valid_from }}, null) as _known_from,
+        _version.{{ shape.names.version_number }} - if({{ is_open }}, 1, 0) as _known_number
         {%- endif %}
 
     from last_versions
@@ -321,8 +326,8 @@ runs as (
             _changed_at,
             _order,
             _known_from
-        ) as shown,
-        _first.valid_from,
+        ) as _shown,
+        _first.valid_from as _valid_from,
         _first._known_number,
         _first._load_id as _first_load_id,
         if(_op = 'D', _first._load_id, _newest._load_id) as _last_load_id
@@ -338,12 +343,12 @@ bounded as (
     select
         *,
         {%- if shape.show_deletes %}
-        last(if(shown._op <> 'D' or _known_number > 0, shown, null), true) over ({{ in_order }}) as content,
+        last(if(_shown._op <> 'D' or _known_number > 0, _shown, null), true) over ({{ in_order }}) as _content,
         {%- else %}
-        shown as content,
+        _shown as _content,
         {%- endif %}
         max(_known_number) over (partition by {{ per_key }}) as _base_number,
-        lead(valid_from) over ({{ in_order }}) as valid_to,
+        lead(_valid_from) over ({{ in_order }}) as _valid_to,
         lead(_first_load_id) over ({{ in_order }}) as _closed_by_load_id
 
     from runs
@@ -354,21 +359,21 @@ versions as (
 
     select
         {%- for name in feed.kept %}
-        {% if name in feed.key %}`{{ name }}`{% else %}content.`{{ name }}`{% endif %},
+        {% if name in feed.key %}`{{ name }}`{% else %}_content.`{{ name }}`{% endif %},
         {%- endfor %}
-        valid_from,
-        valid_to,
-        shown._op <> 'D' and valid_to is null as is_current,
-        cast(_base_number + row_number() over ({{ in_order }}) as int) as version_number,
+        _valid_from,
+        _valid_to,
+        _shown._op <> 'D' and _valid_to is null as _is_current,
+        cast(_base_number + row_number() over ({{ in_order }}) as int) as _version_number,
         {%- if shape.show_deletes %}
-        shown._op = 'D' as is_deleted,
+        _shown._op = 'D' as _is_deleted,
         {%- endif %}
         {%- if shape.bitemporal %}
         _as_of,
         {%- endif %}
-        shown._op,
-        shown._changed_at,
-        shown._order,
+        _shown._op,
+        _shown._changed_at,
+        _shown._order,
         greatest(_last_load_id, _closed_by_load_id) as _load_id
 
     from bounded
@@ -376,13 +381,13 @@ versions as (
     {# A key that was deleted before it was ever seen has no row. #}
     where
         {% if shape.show_deletes -%}
-        content is not null
+        _content is not null
         {%- if continues %}
         -- The row of a deletion that the table already has.
-        and not (shown._op = 'D' and shown._known_from is not null and valid_to is null)
+        and not (_shown._op = 'D' and _shown._known_from is not null and _valid_to is null)
         {%- endif %}
         {%- else -%}
-        shown._op <> 'D'
+        _shown._op <> 'D'
         {%- endif %}
 
 ),
@@ -393,16 +398,16 @@ versions as (
 shaped as (
 
     select
-        {{ tidemark.version_key(feed, 'valid_from', 'known_from' if shape.bitemporal else none) }}
+        {{ tidemark.version_key(feed, '_valid_from', '_known_from' if shape.bitemporal else none) }}
             as {{ shape.names.version_key }},
         {%- for name in feed.kept %}
         `{{ name }}`,
         {%- endfor %}
         {%- for name in shape.own %}
         {%- if name == 'valid_to' and shape.open_end %}
-        coalesce(valid_to, timestamp'{{ shape.open_end }}') as {{ shape.names[name] }},
+        coalesce(_valid_to, timestamp'{{ shape.open_end }}') as {{ shape.names[name] }},
         {%- else %}
-        {{ name }}{% if shape.names[name] != name %} as {{ shape.names[name] }}{% endif %},
+        _{{ name }} as {{ shape.names[name] }},
         {%- endif %}
         {%- endfor %}
         _op,
@@ -506,15 +511,15 @@ left semi join versions_before using ({{ shape.names.version_key }})
 {%- set identity -%}
     {%- for name in feed.kept %}`{{ name }}`, {% endfor -%}
     {%- for name in shape.own if name not in ('known_from', 'known_to', 'is_current') %}
-    {{- name }}{% if not loop.last %}, {% endif %}
+    _{{- name }}{% if not loop.last %}, {% endif %}
     {%- endfor -%}
 {%- endset -%}
 in_each_load as (
 
     select
         versions.*,
-        known_from,
-        known_to,
+        _known_from,
+        _known_to,
         _nth_load,
         _next_load_id,
         _nth_load - row_number() over (partition by {{ identity }} order by _nth_load) as _island
@@ -529,9 +534,9 @@ known_versions as (
 
     select
         {{ identity }},
-        min(known_from) as known_from,
-        max_by(known_to, _nth_load) as known_to,
-        bool_and(is_current) and max_by(known_to, _nth_load) is null as is_current,
+        min(_known_from) as _known_from,
+        max_by(_known_to, _nth_load) as _known_to,
+        bool_and(_is_current) and max_by(_known_to, _nth_load) is null as _is_current,
         max_by(_op, _nth_load) as _op,
         max_by(_changed_at, _nth_load) as _changed_at,
         max_by(_order, _nth_load) as _order,

@@ -10,7 +10,7 @@
 {%- macro versions_before_cut(feed, shape, table, keys) -%}
 {%- set key = feed.key | join(', ') -%}
 {%- set there = tidemark._columns(table) | list -%}
-{%- set version = 'last_before.version.' -%}
+{%- set version = 'last_before._version.' -%}
 {%- set has_ended = 'false' if shape.show_deletes else 'coalesce(' ~ version ~ shape.names.valid_to ~ ' < _first_at, false)' -%}
 first_changes as (
 
@@ -37,7 +37,7 @@ last_before as (
         {{ key }},
         _first_at,
         _first_order,
-        max_by(struct(known.*), known.{{ shape.names.version_number }}) as version
+        max_by(struct(known.*), known.{{ shape.names.version_number }}) as _version
 
     from (select * from {{ table }}) as known
 

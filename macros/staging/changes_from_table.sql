@@ -39,6 +39,7 @@
     {%- for name, type in feed.columns.items() -%}
         {%- do typed.update({name: tidemark.cast_or_fail(name, type, types[name | lower])}) -%}
     {%- endfor -%}
+    {%- set row = relation | replace('`', '') ~ ' has a row ' -%}
     {%- set changed_at = 'cast(`' ~ table.changed_at ~ '` as timestamp)' if table.changed_at else none -%}
     {%- set batch_at = 'cast(`' ~ table.batch ~ '` as timestamp)' if batch_is_time else none %}
 
@@ -50,17 +51,28 @@
             {%- for name in feed.columns %}
             `{{ name }}`,
             {%- endfor %}
+            {%- if table.operations.values() | select | list %}
             case
                 {%- for operation, condition in table.operations.items() if condition %}
                 when {{ condition }} then '{{ operation }}'
                 {%- endfor %}
                 else 'U'
             end as _op,
+            {%- else %}
+            'U' as _op,
+            {%- endif %}
             coalesce(
                 {{ 'unix_micros(' ~ batch_at ~ ')' if batch_is_time else 'cast(`' ~ table.batch ~ '` as bigint)' }},
-                raise_error('{{ relation | replace("`", "") }} has a row without a batch: its column {{ table.batch }} is NULL.')
+                raise_error('{{ row }}without a batch: its column {{ table.batch }} is NULL.')
             ) as _load_id,
-            {{ changed_at or batch_at or 'cast(null as timestamp)' }} as _changed_at,
+            {%- if changed_at or batch_at %}
+            coalesce(
+                {{ [changed_at, batch_at] | select | join(', ') }},
+                raise_error('{{ row }}without a time: its column {{ table.changed_at }} is NULL.')
+            ) as _changed_at,
+            {%- else %}
+            cast(null as timestamp) as _changed_at,
+            {%- endif %}
             {{ batch_at or changed_at or 'cast(null as timestamp)' }} as _landed_at
 
         from {{ relation }}
@@ -74,6 +86,15 @@
             _op in ('D', 'T') as _is_delete
 
         from told
+
+        where
+            case
+                when _op <> 'T' and (`{{ feed.key | join('` is null or `') }}` is null)
+                    then raise_error('{{ row }}without a key: its column {{ feed.key | join(' or ') }} is NULL.')
+                when _op <> 'R' and (`{{ feed.sequence | join('` is null or `') }}` is null)
+                    then raise_error('{{ row }}without a sequence: its column {{ feed.sequence | join(' or ') }} is NULL.')
+                else true
+            end
 
     )
 

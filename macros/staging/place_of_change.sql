@@ -40,6 +40,19 @@
 {%- endmacro -%}
 
 
+{#-
+    The files of a reload are of one time, and may come in any order. Its truncate deletes what came
+    before all of them.
+-#}
+{%- macro file_of_change(feed) -%}
+    {%- if feed.format == 'dms' -%}
+        if(_op = 'T' and _position = 0, '', {{ tidemark.file_column() }})
+    {%- else -%}
+        {{ tidemark.file_column() }}
+    {%- endif -%}
+{%- endmacro -%}
+
+
 {#- The rows of a load, and the truncate at position 0 that landing puts before the rows of a reload. -#}
 {%- macro _is_reload() -%}
     (_op = 'R' or _position = 0)
@@ -49,7 +62,7 @@
 {#
     Without a declared sequence, the position in the files orders the changes. If a row
     goes from a to b and back to a in one file, it has changed twice, and the second a is
-    not a copy of the first.
+    not a copy of the first. Rows that Debezium snapshots while it streams are changes, too.
 #}
 {%- macro _sequence(feed) -%}
     {%- if feed.is_placed -%}
@@ -58,11 +71,11 @@
         if(
             _is_initial,
             null,
-            named_struct('file_at', _file_at, 'file', {{ tidemark.file_column() }}, 'position', _position)
+            named_struct('file_at', _file_at, 'file', {{ tidemark.file_of_change(feed) }}, 'position', _position)
         )
     {%- else -%}
         if(
-            _is_initial or {{ tidemark._is_reload() }},
+            _is_initial{% if feed.format != 'debezium' %} or {{ tidemark._is_reload() }}{% endif %},
             null,
             {%- if feed.sequence | length == 1 %}
             {{ tidemark.cast_text('`' ~ feed.sequence[0] ~ '`', feed.columns[feed.sequence[0]]) }}

@@ -21,7 +21,7 @@
         named_struct(
             {{ tidemark.place_of_change(feed, has_reloads) | indent(12) }},
             'file_at', _file_at,
-            'file', {{ tidemark.file_column() }},
+            'file', {{ tidemark.file_of_change(feed) }},
             'position', _position,
             'load_id', _load_id
         ) as _order,

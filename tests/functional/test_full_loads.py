@@ -156,6 +156,8 @@ def reloaded(module_project: Callable[[], Project]) -> Project:
     project.add("reload.plain", COLUMNS, "id", loaded_at="2024-01-01")
     project.add("reload.seq", {**COLUMNS, "seq": "int"}, "id", **with_seq)
     project.add("reload.parts", COLUMNS, "id")
+    project.add("reload.mixed", COLUMNS, "id")
+    project.add("reload.flagged", COLUMNS, "id", delete_when="name = 'gone'")
     project.add("reload.mended", {"id": "int", "price": "int"}, "id")
     project.add("reload.again", COLUMNS, "id", loaded_at="2024-01-01")
     project.add("reload.touched", COLUMNS, "id", loaded_at="2024-01-01")
@@ -165,6 +167,10 @@ def reloaded(module_project: Callable[[], Project]) -> Project:
     project.land("reload/seq/LOAD00000001.csv", ts.format(1) + "1,a,\n", modified=FIRST)
     project.land("reload/parts/LOAD00000001.csv", "1,a\n", modified=FIRST)
     project.land("reload/parts/LOAD00000002.csv", "2,b\n", modified=FIRST)
+    project.land("reload/mixed/LOAD00000001.csv", "1,a\n", modified=FIRST)
+    project.land("reload/mixed/LOAD00000002.csv", "2,b\n", modified=FIRST)
+    project.land("reload/flagged/LOAD00000001.csv", "1,a\n2,gone\n", modified=FIRST)
+    project.land("reload/flagged/20240102-000000000.csv", "U,1,A\n")
     project.land("reload/mended/LOAD00000001.csv", "1,10\n2,ten\n", modified=FIRST)
     for table in ("again", "touched"):
         for number, row in enumerate(("1,a\n", "2,b\n"), 1):
@@ -181,6 +187,11 @@ def reloaded(module_project: Callable[[], Project]) -> Project:
     project.land("reload/seq/LOAD00000001.csv", ts.format(3) + "1,c,\n", modified=reload_at)
     # The first of two files has come so far.
     project.land("reload/parts/LOAD00000001.csv", "1,A\n", modified=reload_at)
+    # Parallel tasks have written the second file first.
+    project.land("reload/mixed/LOAD00000001.csv", "1,A\n", modified=reload_at + 4)
+    project.land("reload/mixed/LOAD00000002.csv", "2,B\n", modified=reload_at)
+    # Copied again, behind the change.
+    project.land("reload/flagged/LOAD00000001.csv", "1,a\n2,gone\n", modified=reload_at)
     # The row that was refused is mended: no reload, row 1 stays as it was changed since.
     project.land("reload/mended/LOAD00000001.csv", "1,10\n2,20\n", modified=reload_at)
     # All files with the rows that they had, behind a change; and one of them alone.
@@ -240,6 +251,17 @@ def test_a_reload_of_several_files_is_one(reloaded: Project) -> None:
     """The second file comes a build later, and its row has not been away."""
     assert reloaded.rows("current.cur_reload__parts", ["id", "name"]) == [(1, "A"), (2, "b")]
     assert [row for row in history(reloaded, "parts") if row[0] == 2] == [(2, "b", 1, None)]
+
+
+@pytest.mark.slow
+def test_the_files_of_a_reload_may_come_in_any_order(reloaded: Project) -> None:
+    rows = reloaded.rows("current.cur_reload__mixed", ["id", "name"], "id")
+    assert rows == [(1, "A"), (2, "B")]
+
+
+@pytest.mark.slow
+def test_a_copied_load_file_with_a_deleted_row_is_no_reload(reloaded: Project) -> None:
+    assert reloaded.rows("current.cur_reload__flagged", ["id", "name"]) == [(1, "A")]
 
 
 @pytest.mark.slow

@@ -152,3 +152,76 @@ def test_a_wrong_declaration_is_a_sentence(
     messages = [str(result.exception)]
     messages += [str(each.message) for each in getattr(result.result, "results", [])]
     assert any(said in message for message in messages), messages
+
+
+ODD = """
+  - name: odd
+    schema: bronze
+    tables:
+      - name: docs
+        config:
+          meta:
+            feed:
+              format: table
+              key: [doc_id, version]
+              sequence: seq
+              batch: n
+              changed_at: at
+              unavailable_value: '?'
+        columns:
+          - {name: doc_id, data_type: int}
+          - {name: version, data_type: int}
+          - {name: qty, data_type: int}
+          - {name: is_deleted, data_type: boolean}
+          - {name: seq, data_type: int}
+"""
+SHOWN = "show_deletes=true, column_names={'is_deleted': 'was_deleted'})"
+
+
+def test_what_a_table_of_others_may_contain(project: Project) -> None:
+    spark = project.spark
+    spark.sql("create schema if not exists bronze")
+    columns = "doc_id int, version int, qty int, is_deleted boolean, seq int, at timestamp, n int"
+    spark.sql(f"create or replace table bronze.docs ({columns}) using delta")
+    project.write("models/staging/odd/_odd__sources.yml", f"sources:{ODD}")
+    add.write_models(project.folder, ["odd"])
+    model = project.folder / "models/history/odd/hist_odd__docs.sql"
+    with_deletes = model.read_text().replace("'docs'),\n)", f"'docs'), {SHOWN}")
+    assert SHOWN in with_deletes
+    model.write_text(with_deletes)
+
+    def append(*rows: str) -> None:
+        spark.sql(f"insert into bronze.docs values {', '.join(rows)}")
+
+    def refused() -> str:
+        results = project.dbt("build").result.results
+        return " ".join(each.message or "" for each in results)
+
+    # The first batch is 0, and a build was there before it. A NULL is a value: only texts are '?'.
+    project.build()
+    append("(1, 1, 5, false, 1, timestamp'2024-01-01', 0)")
+    project.build()
+    append("(1, 1, null, true, 2, timestamp'2024-01-02', 1)")
+    project.build()
+    rows = project.rows("current.cur_odd__docs", ["doc_id", "version", "qty", "is_deleted"])
+    assert rows == [(1, 1, None, True)]
+    history = ["version", "qty", "is_deleted", "was_deleted", "version_number"]
+    expected = [(1, 5, False, False, 1), (1, None, True, False, 2)]
+    assert project.rows("history.hist_odd__docs", history, "version_number") == expected
+
+    # What would be lost without a word stops the build, also after the first one.
+    for row, lacks in {
+        "(null, 1, 1, false, 3, timestamp'2024-01-03', 2)": "a key: its column doc_id or version",
+        "(1, 1, 1, false, null, timestamp'2024-01-03', 2)": "a sequence: its column seq",
+        "(1, 1, 1, false, 3, null, 2)": "a time: its column at",
+    }.items():
+        append(row)
+        assert f"bronze.docs has a row without {lacks} is NULL." in refused()
+        spark.sql("delete from bronze.docs where n = 2")
+    project.build()
+    sources = project.folder / "models/staging/odd/_odd__sources.yml"
+    sources.write_text(sources.read_text().replace("              changed_at: at\n", ""))
+    append("(1, 1, 1, false, 3, null, 3)")
+    assert "A history needs the time of each change. Give the feed odd.docs changed_at" in refused()
+    assert project.rows("history.hist_odd__docs", history, "version_number") == expected
+    assert project.rows("current.cur_odd__docs", ["qty"]) == [(1,)]

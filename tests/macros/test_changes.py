@@ -15,6 +15,7 @@ FEED: dict[str, Any] = {
     "kept": {"id": "int", "name": "string", "seq": "bigint"},
     "partial": {},
     "epochs": [],
+    "format": "dms",
     "has_generations": False,
 }
 KNOWN = {"applied": 7, "row_count": 3}
@@ -92,6 +93,19 @@ def test_changes_that_landed_with_another_key_stop_a_rebuild() -> None:
 def test_changes_that_are_no_relation_are_not_asked(changes: str, macros: Macros) -> None:
     found = macros.scope_of_changes(changes, FEED, "the_table")
     assert (found["kind"], "one_each" in found, macros.asked) == ("everything", False, [])
+
+
+def test_a_build_reads_only_the_loads_that_it_has_judged() -> None:
+    """Somebody else appends to the table meanwhile: nobody asked whether these rows are late."""
+    feed = {**FEED, "format": "table", "table": {"changed_at": "at"}}
+    counts = {"changes": 5, "changed_keys": 5, "truncates": 0, "unknown_reloads": 0}
+    first = Macros(answers=[{**counts, "without_key": 0, "newest": 9}])
+    found = first.scope_of_changes("the_changes", feed, "the_table")
+    assert "and _load_id <= 9" in first.changes_in_scope("the_changes", feed, "the_table", found)
+    found, asked = scope(KNOWN, {**NEW, "newest": 9}, feed=feed)
+    assert "max(_load_id) as newest" in asked[1]
+    sql = Macros().changes_in_scope("the_changes", feed, "the_table", found)
+    assert "and _load_id > 7 and _load_id <= 9" in sql
 
 
 def test_changes_in_order_are_not_judged_key_by_key() -> None:

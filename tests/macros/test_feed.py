@@ -8,6 +8,7 @@ import pytest
 from tests.macros.rendered import Macros
 from tidemark import feeds
 from tidemark.feed_settings import PLACES
+from tidemark.ingest import macros
 
 COLUMNS = {"id": "int", "name": "string", "n": "int"}
 
@@ -54,7 +55,22 @@ def test_the_defaults_of_formats_are_those_of_landing(declared: dict[str, Any]) 
     assert found["is_placed"] == feed.is_placed
     assert found["epochs"] == [*feed.epochs]
     assert found["epoch_at"] == feed.epoch_at
+    assert found["format"] == feed.format
     assert found["has_generations"] == feed.has_generations
     assert bool(found["partial"]) == feed.has_partial_rows
     is_told = f"`name` <=> '{feed.unavailable_value}'" in found["partial"].get("name", "")
     assert is_told == (feed.unavailable_value is not None)
+    in_dbt = Macros().place_of_change(found, False)
+    assert macros.place_of_change(feed, has_reloads=False).split() == in_dbt.split()
+
+
+@pytest.mark.parametrize(("format", "is_like_a_load"), [("debezium", False), ("dms", True)])
+def test_rows_that_debezium_snapshots_while_it_streams_are_changes(
+    format: str, is_like_a_load: bool
+) -> None:
+    """They would be older than every change, whatever their sequence says."""
+    feed = {
+        **{"format": format, "sequence": ["n"], "columns": {"n": "int"}, "epochs": []},
+        **{"is_placed": False, "has_generations": format == "dms"},
+    }
+    assert ("_op = 'R'" in Macros().place_of_change(feed, False)) is is_like_a_load

@@ -62,7 +62,7 @@ def test_each_feed_is_compared_with_itself_and_has_its_watermark() -> None:
     macros = Macros(is_incremental=True, answers=[known, NEW])
     scope = macros.scope_of_changes("the_changes", feed, Relation("a.the_table"))
     assert (scope["kind"], scope["goes_on"]) == ("newer", True)
-    assert scope["watermark"] == "case region when 'us' then 7 else 0 end"
+    assert scope["watermark"] == "case region when 'us' then 7 else -1 end"
     assert "left join known using (region)" in macros.asked[1]
     assert macros.asked[1].count("group by region") == 3
 

@@ -14,12 +14,11 @@ from tidemark.dbt_plugin import project
 from tidemark.errors import TidemarkError
 from tidemark.feeds import Feed
 from tidemark.ingest import books
-from tidemark.ingest.file_names import DMS_LOAD
+from tidemark.ingest.file_names import is_load_in_sql
 from tidemark.report import counted
 from tidemark.scaffold.discover import task_tables
 from tidemark.spark import session
 
-_IS_LOAD = f"regexp_extract(file, '[^/]*$', 0) rlike r'(?i){DMS_LOAD.pattern}'"
 _STATES_OF_TROUBLE = ("Table error", "Table cancelled", "Table does not exist")
 
 
@@ -205,7 +204,7 @@ def _counts(feed: Feed) -> str:
             file,
             _position,
             _load_id,
-            {_IS_LOAD} as is_load,
+            {is_load_in_sql("file")} as is_load,
             if(bool_or(_is_initial), null, max(_file_at)) as reloaded_at,
             if(count(distinct _op) > 1, 'U', max(_op)) as op
         from changes

@@ -28,6 +28,11 @@ def is_load(path: str) -> bool:
     return bool(DMS_LOAD.match(path.rpartition("/")[2]))
 
 
+def is_load_in_sql(column: str) -> str:
+    """The SQL condition that a column has the path of such a file."""
+    return f"regexp_extract({column}, '[^/]*$', 0) rlike r'(?i){DMS_LOAD.pattern}'"
+
+
 def is_change(path: str) -> bool:
     """Whether a file has a DMS task's changes of one table, by its name."""
     return bool(DMS_CHANGES.match(path.rpartition("/")[2]))

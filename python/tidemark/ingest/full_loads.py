@@ -14,6 +14,7 @@ from tidemark import readers
 from tidemark.feeds import Feed
 from tidemark.ingest import books, macros
 from tidemark.ingest.events import IS_GOOD
+from tidemark.ingest.file_names import is_load_in_sql
 from tidemark.ingest.files import LandedFile
 from tidemark.ingest.load import Load
 from tidemark.reasons import Reason, Why
@@ -227,8 +228,11 @@ def in_their_generation(
     log, plan = load.known, load.plan
     micros = load.reloads.selectExpr("unix_micros(max(_file_at)) as at").collect()[0]["at"]
     started_at = None if micros is None else from_micros(micros)
-    of_generation = log.where("_op = 'R'").where(
-        "_is_initial" if micros is None else f"not _is_initial and unix_micros(_file_at) = {micros}"
+    # With `delete_when`, a row of a load may be a delete.
+    of_generation = log.where("_op in ('R', 'D')").where(
+        "_is_initial"
+        if micros is None
+        else f"not _is_initial and unix_micros(_file_at) = {micros} and {is_load_in_sql('_file')}"
     )
     again = [file for file in files if file.path not in plan.read_before]
     before = of_generation.where(F.col("_file").isin(*[file.path for file in again]))

@@ -17,7 +17,9 @@ def _module(*names: str) -> Any:
     text = "".join(folder.joinpath(*name.split("/")).read_text() for name in names)
     # In one module macros see each other; in dbt they are called by the package's name.
     text = text.replace("tidemark.", "")
-    return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text).module
+    # The rows that landing compares have this column in every lake.
+    known = {"file_column": lambda: "_file"}
+    return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text, known).module
 
 
 def cast_text(text: str, data_type: str) -> str:
@@ -36,6 +38,7 @@ def place_of_change(feed: Feed, *, has_reloads: bool) -> str:
         "columns": {column.name: column.type for column in feed.columns},
         "epochs": feed.epochs,
         "epoch_at": feed.epoch_at,
+        "format": feed.format,
         "has_generations": feed.has_generations,
         "is_placed": feed.is_placed,
         "sequence": feed.sequence_columns,
