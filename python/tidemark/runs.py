@@ -210,17 +210,28 @@ class Run:
 
         own = books.of(spark)
         newest = ledger.read(own, {}).newest_loads
-        known = project.read_builds(own)
-        built, _ = known
         failed = [entry.feed.name for entry in landed if entry.failure]
         blocked = parsed.below(parsed.sources_of(failed))
-        retracted = [entry for entry in landed if entry.retracted and not entry.failure]
-        anew = parsed.below(parsed.sources_of([entry.feed.name for entry in retracted]))
-        due = parsed.due(newest, built) | {name for name in anew if parsed.nodes[name].select}
-        due -= blocked
+        failure: TidemarkError | None = None
+        anew = set[str]()
+        if retracted := [entry for entry in landed if entry.retracted and not entry.failure]:
+            below = parsed.below(parsed.sources_of([entry.feed.name for entry in retracted]))
+            anew = {name for name in below - blocked if parsed.nodes[name].select}
+            try:
+                self._rebuild(spark, parsed, own, retracted, anew, newest)
+            except TidemarkError as error:
+                failure = error
+        known = project.read_builds(own)
+        built, _ = known
+        due = parsed.due(newest, built) - blocked - anew
+        # These were built before what they also read.
+        due |= anew & parsed.below(due)
+        if failure and not due:
+            raise failure
         if not due and not self.builds_all:
-            self.tell(_NOTHING_TO_BUILD)
-            return False
+            if not anew:
+                self.tell(_NOTHING_TO_BUILD)
+            return bool(anew)
         idle = set() if self.builds_all else parsed.idle(newest)
         buildable = {name for name, node in parsed.nodes.items() if node.select}
         is_all = due == buildable - idle - blocked
@@ -237,7 +248,6 @@ class Run:
                 else report.some(sorted(name.rsplit(".", 1)[-1] for name in due))
             )
         self.tell(f"Building {what}.")
-        done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
         # dbt would try a start that failed again.
         session.started(spark)
         build(
@@ -250,10 +260,43 @@ class Run:
             select=select,
             exclude=exclude,
             verbose=self.verbose,
-            full_refresh=bool(retracted),
         )
-        ledger.write(own, done_with, "retracted", self.id)
+        if failure:
+            raise failure
         return True
+
+    def _rebuild(
+        self,
+        spark: "SparkSession",
+        parsed: project.Project,
+        own: books.Books,
+        retracted: Sequence[Landed],
+        names: Collection[str],
+        newest: Mapping[str, int],
+    ) -> None:
+        """Build what is below feeds of which a file was retracted, as if it had never landed.
+
+        Only that: other nodes that are due may have rows that their sources no longer have.
+        """
+        from tidemark.spark import session
+
+        if names:
+            feeds = report.some(sorted(each.feed.name for each in retracted))
+            self.tell(f"Rebuilding what depends on {feeds}.")
+            session.started(spark)
+            build(
+                parsed,
+                own,
+                self.id,
+                self.tell,
+                newest=newest,
+                known=project.read_builds(own),
+                select=selectors(parsed, names),
+                verbose=self.verbose,
+                full_refresh=True,
+            )
+        done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
+        ledger.write(own, done_with, "retracted", self.id)
 
 
 def build(

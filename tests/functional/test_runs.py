@@ -274,6 +274,12 @@ def test_a_file_that_is_taken_back_was_never_there(
     # As `tidemark add` writes it: models wait for the test.
     for table in ("t", "x"):
         project.test_log("undone", table)
+    # What depends on neither keeps its rows, although it is to be built again.
+    config = "config(materialized='incremental', incremental_strategy='append')"
+    kept = f"{{{{ {config} }}}} select {{{{ is_incremental() }}}} as again"
+    project.write("models/marts/undone_kept.sql", kept)
+    project.declare("undone.bare", {"id": "int"}, "id")
+    project.land("undone/bare/20240101-100000000.csv", "I,1\n")
     project.land("undone/t/20240101-100000000.csv", "I,2024-01-01 10:00:00,1,a,1\n")
     project.land("undone/x/a.csv", "id,name\n1,a\n2,b\n", modified=1_704_100_000)
     assert tidemark(project, "run") == 0
@@ -295,7 +301,16 @@ def test_a_file_that_is_taken_back_was_never_there(
     reasons = {each.node.name: each.message for each in failed if each.status == "error"}
     assert list(reasons) == ["stg_undone__x"]
     assert "undone/x/b.csv is to be retracted" in str(reasons["stg_undone__x"])
+    project.write("models/marts/undone_kept.sql", f"{kept} -- changed")
     assert tidemark(project, "retract", "undone/t/20240102-100000000.csv") == 0
+    # dbt alone has built it, too.
+    again = project.rows("marts.undone_kept", ["again"], "1")
+    assert again == [(False,), (True,), (True,)]
+    # A feed without models has nothing to rebuild, and is done with.
+    assert tidemark(project, "retract", "undone/bare") == 0
+    capfd.readouterr()
+    assert tidemark(project, "run") == 0
+    assert "etract" not in capfd.readouterr().out
     for table, rows in before.items():
         assert project.rows(table, ["* except (_order, _load_id)"], "id") == rows, table
     open_letters = "source_name = 'undone' and superseded_by is null"
