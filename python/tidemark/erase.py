@@ -108,7 +108,7 @@ def erase(
         erasures: Iterable[_Erasure] = ()
         if subject:
             hashes = _hashes(spark, own, parsed.feeds, subject, keys)
-            new = of_name(runs.new_run_id(), hashes)
+            new = of_name(tombstones.new_name(own, runs.new_run_id()), hashes)
             if dry_run:
                 new.show()
                 return

@@ -115,7 +115,9 @@ def gather(*, may_start: bool = True) -> Status | None:
     for landed in work:
         name = landed.feed.name
         load = loads.get(name, {})
-        landed.failure = landed.failure or newest.get(name, {}).get("failure") or ""
+        if landed.plan or book.retracting(landed.feed):
+            # What failed is still to be done.
+            landed.failure = landed.failure or newest.get(name, {}).get("failure") or ""
         landed.outcome = Outcome(
             set_aside={file: reason for file, (reason, _) in aside.get(name, {}).items()}
         )

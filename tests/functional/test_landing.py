@@ -16,7 +16,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from tests.project import Project
-from tidemark import formats
+from tidemark import formats, status
 from tidemark.ingest import books, direct, landing, ledger, log, reading
 from tidemark.ingest.landed import Landed, Outcome
 from tidemark.ingest.load import Load
@@ -454,9 +454,11 @@ FILES |= {
 
 def test_files_that_vanish_delete_nothing(together: Together) -> None:
     project = together.project
+    away = project.landing.with_name("away")
     for policy in POLICIES:
+        (away / policy).mkdir(parents=True)
         for file in (project.landing / f"vanish_{policy}/t").iterdir():
-            file.unlink()
+            file.rename(away / policy / file.name)
     landed = together.land()
     for policy in POLICIES:
         failure = landed[f"vanish_{policy}.t"].failure
@@ -466,6 +468,19 @@ def test_files_that_vanish_delete_nothing(together: Together) -> None:
     for policy, rows in (("fail", 0), ("ignore", 1)):
         assert landed[f"vanish_{policy}.t"].rows == rows
         assert len(project.rows(f"log_vanish_{policy}.t", ["id"])) == 2 + rows
+
+    # They are back, and nothing is to be done: the failure is over.
+    def has_failed() -> bool:
+        with project.here():
+            state = status.gather()
+        assert state
+        return any(each.failed for each in state.tables if each.feed.name == "vanish_fail.t")
+
+    assert has_failed()
+    (project.landing / "vanish_fail/t/20240102-100000000.csv").unlink()
+    for file in (away / "fail").iterdir():
+        file.rename(project.landing / "vanish_fail/t" / file.name)
+    assert not has_failed()
 
 
 FEEDS |= {f"badlog.{table}": (COLUMNS, {}) for table in ("bad", "good")}

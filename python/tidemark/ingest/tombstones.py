@@ -4,7 +4,9 @@ A tombstone is the salted hash of a key. `tidemark erase` writes it before it de
 landing leaves out what belongs to it: repeated files and late changes do not bring a subject back.
 """
 
+import re
 import secrets
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from tidemark.ingest import books
@@ -35,6 +37,15 @@ def create(spark: "SparkSession", own: Books) -> None:
 def salt(own: Books) -> str:
     """The salt of this lake's hashes; of a lake without tombstones, any."""
     return own.properties(books.ERASED)[_SALT] if own.exists(books.ERASED) else ""
+
+
+def new_name(own: Books, run_id: str) -> str:
+    """A name for an erasure, also for a file: of a run that an orchestrator names there may be many."""
+    there = books.rows(own.read(books.ERASED, ("erasure",))) if own.exists(books.ERASED) else []
+    known = {row["erasure"] for row in there}
+    name = re.sub(r"[^\w.+-]", "_", run_id)
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(each for each in names if each not in known)
 
 
 def unfinished(own: Books) -> list[str]:
