@@ -2,6 +2,7 @@
 
 import codecs
 import difflib
+import posixpath
 import re
 import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
@@ -129,6 +130,10 @@ def _folder(value: Any) -> str:
     folder = _text(value)
     if folder.startswith("/") or ".." in folder.split("/"):
         raise _WrongError("must stay below the landing folder")
+    # Another spelling of a folder would be part of the names under which files land, once each.
+    plain = posixpath.normpath(folder)
+    if folder != plain:
+        raise _WrongError(f"must be written as '{plain}'")
     return folder
 
 

@@ -85,6 +85,17 @@ FEEDS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
 FILES: dict[str, str | bytes] = {}
 
 
+def test_a_feed_of_the_whole_landing_folder_is_read_by_spark_too(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As behind a Thrift server.
+    monkeypatch.setattr("tidemark.storage._Local.place", lambda *_: None)
+    project.declare("whole.t", COLUMNS, "id", path=".")
+    project.land("20240101-100000000.csv", "I,1,a\n")
+    (landed,) = land(project)
+    assert (landed.failure, landed.rows) == ("", 1)
+
+
 @pytest.fixture(scope="module")
 def together(
     module_project: Callable[[], Project], tmp_path_factory: pytest.TempPathFactory

@@ -168,6 +168,8 @@ WRONG = [
     ("file_time_zone", "../etc", "is unknown: such as Europe/Berlin"),
     ("file_time_zone", 1, "must be text"),
     ("transactions_path", "/cdc", "must stay below the landing folder"),
+    ("transactions_path", "shop/cdc/", "must be written as 'shop/cdc'"),
+    ("path", "./shop//orders", "must be written as 'shop/orders'"),
     ("source_table", ["a"], "must be text"),
     ("before_image_prefix", "", "is empty"),
     ("debezium: field_prefix", 1, "must be text"),
