@@ -118,9 +118,14 @@ def test_a_project_has_the_last_word_on_a_catalog(
     header = "spark.sql.catalog.iceberg.header.X-Iceberg-Access-Delegation"
     assert session.settings()[header] == "vended-credentials"
     (project / "profiles").mkdir()
-    (project / "profiles" / "spark-defaults.conf").write_text(f"{header} remote-signing\n")
+    # As Spark reads such a file.
+    (project / "profiles" / "spark-defaults.conf").write_text(
+        f"  # spark.a a\n  ! b\n\n{header} = remote-signing\nspark.b=-Da=b c\nspark.c: s3a://b \n"
+    )
     found = session.settings()
     assert found[header] == "remote-signing"
+    assert (found["spark.b"], found["spark.c"]) == ("-Da=b c", "s3a://b")
+    assert not {"#", "spark.a", "!"} & found.keys()
     assert found["spark.sql.catalog.iceberg.uri"] == "https://catalog"
 
 

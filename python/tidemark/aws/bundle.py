@@ -13,7 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import tidemark
-from tidemark import paths, places
+from tidemark import paths, places, targets
 from tidemark.errors import ConfigError, printable
 
 _PACKAGE = Path(tidemark.__file__).parent
@@ -128,7 +128,8 @@ def _require_inside(root: Path, link: Path) -> None:
 def _require_no_secret(file: Path, path: str) -> None:
     text = file.read_text()
     try:
-        pairs = _pairs("", yaml.safe_load(text)) if file.suffix[1] == "y" else _lines(text)
+        is_yaml = file.suffix[1] == "y"
+        pairs = _pairs("", yaml.safe_load(text)) if is_yaml else targets.spark_settings(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not readable YAML: {error}") from error
     for name, value in pairs:
@@ -151,14 +152,6 @@ def _pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _pairs(name, each)
     elif value is not None and not isinstance(value, bool):
         yield name, str(value)
-
-
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """The settings of a file with lines such as `name value`, `name=value` or `name: value`."""
-    for line in text.splitlines():
-        name, *value = re.split(r"[\s=:]+", line.strip(), maxsplit=1)
-        if value and name[:1] not in "#!":
-            yield name, value[0]
 
 
 def modules() -> Iterator[str]:
