@@ -289,3 +289,16 @@ def test_a_stack_trace_is_not_taken_for_such_a_name(
     trace = "".join(f"\n\tat org.apache.{frame}(A.java:1)" for frame in frames)
     said = session.readable_text(f"An error occurred.\n: {error}{trace}")
     assert ("iceberg.schema.table" in said) == is_iceberg
+
+
+def test_a_table_of_iceberg_v1_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_WAREHOUSE", str(tmp_path))
+    place = tmp_path / "marts.db" / "old" / "metadata"
+    place.mkdir(parents=True)
+    snapshot = {"snapshot-id": 1, "timestamp-ms": 1000, "summary": {"total-records": "3"}}
+    # The first version of the format has no sequence numbers.
+    told = {"format-version": 1, "last-updated-ms": 1, "snapshots": [snapshot]}
+    told["snapshot-log"] = [{"snapshot-id": 1, "timestamp-ms": 1000}]
+    (place / "00001-x.metadata.json").write_text(json.dumps(told))
+    found = ICEBERG.content("iceberg.marts.old")
+    assert found and [rows for _, rows in found.rows] == [3]
