@@ -121,7 +121,6 @@ class Iceberg(Format):
 
     def append(self, rows: "DataFrame", relation: str, once: tuple[str, int] | None = None) -> None:
         """See `Format`. It counts no transactions."""
-        del once
         with self.writing():
             # In a thread, `saveAsTable` takes the table for one of Hive.
             rows.writeTo(relation).append()
