@@ -453,7 +453,7 @@ def _task(
     if named:
         from tidemark.aws import dms
 
-        return dms.task(named)
+        return dms.task_and_statistics(named)[0]
     if not (mappings and endpoint):
         raise ConfigError("--table-mappings and --endpoint-settings go together: give both.")
     return dms_task.from_files(Path(mappings), Path(endpoint))

@@ -8,6 +8,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, Window
@@ -83,7 +84,8 @@ def survivors(
 
     `person_id` is the lowest key of the same person. Keys in the same `place` whose `name` has a
     similarity of at least `threshold` are one person (see `group_similar`; keys without a place
-    or a name are not compared). Groups that share an `email` are also one person.
+    or a name are not compared). Groups that share an `email`, also through other groups, are
+    one person, too.
 
     Returns `key`, `person_id` (the key's type), the other columns of both frames (`master`'s if
     both have one), `audited_at`, the newer of the two, and `known_at`, the newest `changed_at` of
@@ -120,15 +122,46 @@ def survivors(
         within=["_place"],
         threshold=threshold,
     ).select(key, "group_key")
-    same_email = Window.partitionBy(F.col(email), F.when(F.col(email).isNull(), F.col(key)))
+    grouped = people.join(alike, key, "left").withColumn("_group", F.coalesce("group_key", key))
     return (
-        people.join(alike, key, "left")
-        .withColumn("_group", F.coalesce("group_key", key))
-        .withColumn("_lowest", F.min("_group").over(same_email))
-        .withColumn("person_id", F.min("_lowest").over(Window.partitionBy("_group")))
+        grouped.join(_lowest(grouped.select("_group", email)), "_group", "left")
+        .withColumn("person_id", F.coalesce("_lowest", "_group"))
         .crossJoin(as_of)
         .select(key, "person_id", *of_master, *of_address, audited_at, "known_at")
     )
+
+
+def _lowest(emails: DataFrame) -> DataFrame:
+    """The lowest `_group` that each is connected with by emails, through any number of groups.
+
+    Groups that share none are missing. The others are few, so one task has them all.
+    """
+    group, email = emails.schema.fields
+    of_email = Window.partitionBy(email.name)
+    shared = (
+        emails.where(F.col(email.name).isNotNull())
+        .withColumn("_first", F.min("_group").over(of_email))
+        .where("_first <> _group")
+        .select("_first", "_group")
+        .distinct()
+    )
+
+    def connected(pairs: pd.DataFrame) -> pd.DataFrame:
+        lowest: dict[Any, Any] = {}
+
+        def lowest_of(group: Any) -> Any:
+            while lowest.setdefault(group, group) != group:
+                group = lowest[group]
+            return group
+
+        for first, other in pairs.itertuples(index=False):
+            low, high = sorted((lowest_of(first), lowest_of(other)))
+            lowest[high] = low
+        found = [(each, lowest_of(each)) for each in lowest]
+        return pd.DataFrame(found, columns=["_group", "_lowest"])
+
+    key_type = group.dataType.simpleString()
+    return shared.groupBy().applyInPandas(connected, f"_group {key_type}, _lowest {key_type}")
 
 
 def _is_own(column: str, key: str, audited_at: str) -> bool:

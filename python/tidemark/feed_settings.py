@@ -337,7 +337,7 @@ class Settings:
 
     field_prefix: str = _setting(
         "prefix of the fields that flattening adds (add.fields.prefix)",
-        values.TEXT_OR_EMPTY,
+        values.TEXT,
         "__",
         _DEBEZIUM,
     )

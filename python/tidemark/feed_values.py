@@ -269,7 +269,6 @@ def time_pattern(text: str) -> re.Pattern[str] | None:
 
 
 TEXT = Values("text", _text)
-TEXT_OR_EMPTY = Values("text", lambda value: "" if value == "" else _text(value))
 DELIMITER = Values("text", _delimiter)
 NULL_TEXTS = Values("a text or a list of texts", _null_texts)
 UNAVAILABLE = Values(

@@ -74,6 +74,11 @@ class Feed(Settings):
         return f"`{self.schema}`.`{self.table}`"
 
     @property
+    def log_relation(self) -> str:
+        """The change log's name without quotes."""
+        return f"{self.schema}.{self.table}"
+
+    @property
     def name(self) -> str:
         """`source.table`, as people and dbt's selectors write it."""
         return f"{self.source}.{self.table}"

@@ -109,7 +109,7 @@ def maintain(names: Sequence[str], wanted: Policy, *, dry_run: bool = False) -> 
     due = [table for table in looks.values() if table and table.is_due]
     # Of these, nothing is known without Spark.
     unseen = [table for table in due if not table.files]
-    logs = [feed for feed in parsed.feeds if feed.log.replace("`", "") in chosen]
+    logs = [feed for feed in parsed.feeds if feed.log_relation in chosen]
     cuts = retention.due(own, logs) if own else []
     old_runs = _old_runs(own, wanted) if own and not names else 0
     if own and (dry_run or not (due or old_runs or cuts)):
@@ -165,7 +165,7 @@ def relations(parsed: project.Project, names: Sequence[str] = ()) -> list[str]:
         if node.table:
             known |= {node.table: node.table, node.name: node.table}
     for feed in parsed.feeds:
-        relation = feed.log.replace("`", "")
+        relation = feed.log_relation
         known |= {feed.name: relation, relation: relation}
     for name in names:
         if name not in known:

@@ -165,7 +165,7 @@ def sizes_of(parsed: project.Project, today: date) -> list[Size]:
         if node.table
     }
     sources = {node.feed: name for name, node in parsed.nodes.items() if node.feed}
-    relations |= {feed.log.replace("`", ""): (sources[feed.name], _LOGS) for feed in parsed.feeds}
+    relations |= {feed.log_relation: (sources[feed.name], _LOGS) for feed in parsed.feeds}
     looks = side_by_side(lambda each: _size(each[0], today, *each[1]), relations.items())
     return sorted(filter(None, looks), key=lambda each: -each.size)
 

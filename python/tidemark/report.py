@@ -11,6 +11,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 from tidemark import paths
+from tidemark.dbt_plugin.project import FAILURES
 from tidemark.errors import printable
 from tidemark.ingest.landed import Landed
 from tidemark.reasons import replay_is_next
@@ -156,7 +157,7 @@ def built(results: Sequence[Any], seconds: float) -> Iterator[str]:
         (sum(each.status == "success" for each in models), "model", "built"),
         (sum(each.status == "pass" for each in tests), "test", "passed"),
         (sum(each.status == "warn" for each in tests), "test", "warned"),
-        (sum(each.status in ("fail", "error") for each in results), "node", "failed"),
+        (sum(each.status in FAILURES for each in results), "node", "failed"),
         (sum(each.status == "skipped" for each in results), "node", "skipped"),
     ]
     line = ", ".join(f"{counted(n, what)} {became}" for n, what, became in results_of if n)

@@ -1,6 +1,8 @@
 """The target that a command works on: how it reaches Spark, from dbt's profile, and its catalog."""
 
 import os
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,6 +87,17 @@ def method() -> str:
     return shared.method or _method(
         profiles_dir() / "profiles.yml", os.environ.get(TARGET_VARIABLE, "")
     )
+
+
+def spark_settings(text: str) -> Iterator[tuple[str, str]]:
+    """The settings in the text of a spark-defaults.conf: `name value`, `name=value`, `name: value`.
+
+    As Spark itself reads it.
+    """
+    for line in map(str.strip, text.splitlines()):
+        if line and line[0] not in "#!":
+            name, value = re.split(r"\s*[=:]\s*|\s+", f"{line} ", maxsplit=1)
+            yield name, value.strip()
 
 
 def profiles_dir() -> Path:

@@ -78,8 +78,11 @@ def test_the_same_person_has_the_same_email_or_nearly_the_same_name_there(
         9: (None, None),
         10: ("Ann", "Leander"),
         11: ("Ann", "Leander"),
+        **dict.fromkeys((12, 13), ("Dee", "Marlowe")),
+        **dict.fromkeys((14, 15), ("Kit", "Osborne")),
+        16: ("Zed", "Quux"),
     }
-    emails = {2: "Ann@X.org", 3: "ann@x.org"}
+    emails = {2: "Ann@X.org", 3: "ann@x.org", 13: "d@x", 14: "d@x", 15: "k@x", 16: "k@x"}
     cities = {2: "Oslo", 4: "Oslo", 10: None, 11: None}
     people = survivors(
         master(spark, *((at, *both, None, "2024-01-01") for at, both in names.items())),
@@ -93,7 +96,8 @@ def test_the_same_person_has_the_same_email_or_nearly_the_same_name_there(
         **NAMES,
     )
     # 3 is 1 by its name, and 2 by its address. Without a name or a place nobody is alike.
-    same = {3: 1, 2: 1}
+    # 16 shares an address with 15, who is 14 by name, who shares one with 13, who is 12.
+    same = {3: 1, 2: 1, 13: 12, 14: 12, 15: 12, 16: 12}
     assert dict(found(people, "person_id")) == {at: at for at in names} | same
 
 

@@ -85,6 +85,17 @@ FEEDS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
 FILES: dict[str, str | bytes] = {}
 
 
+def test_the_spelling_of_a_path_loses_no_rows_behind_a_server(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As behind a Thrift server, Spark reads the files.
+    monkeypatch.setattr("tidemark.storage._Local.place", lambda *_: None)
+    for name, path in (("whole", "."), ("slash", "spelled/t/")):
+        project.declare(f"{name}.t", COLUMNS, "id", path=path)
+        project.land(f"{path}/20240101-100000000.csv", "I,1,a\n")
+    assert [(each.failure, each.rows) for each in land(project)] == [("", 1), ("", 1)]
+
+
 @pytest.fixture(scope="module")
 def together(
     module_project: Callable[[], Project], tmp_path_factory: pytest.TempPathFactory

@@ -326,6 +326,19 @@ def test_transaction_files_belong_to_the_tables_that_they_name(landing: Landing,
     assert found.left == {folder: "it has changes of tables without a full load here: hr.gone"}
 
 
+def test_transaction_files_belong_to_the_tables_of_their_region(landing: Landing) -> None:
+    for region in ("eu", "us"):
+        landing.land(f"{region}/shop/orders/LOAD00000001.csv", "id,name\n1,a\n")
+    landing.land("eu/cdc/CDC_TXN-20201117153046033.csv", "I,orders,shop,13,Dan\n")
+    landing.land("all/CDC_TXN-20201117153046033.csv", "I,orders,shop,13,Dan\n")
+    found = discover.survey(landing.root, "", {})
+    places = {table.path: table.settings.get("transactions_path") for table in found.tables}
+    assert places == {"eu/shop/orders": "eu/cdc", "us/shop/orders": None}
+    assert found.left == {
+        "all": "it has changes of a table in several folders: eu/shop/orders, us/shop/orders"
+    }
+
+
 # --- Debezium -------------------------------------------------------------------------------------
 
 

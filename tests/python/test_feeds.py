@@ -171,6 +171,7 @@ WRONG = [
     ("source_table", ["a"], "must be text"),
     ("before_image_prefix", "", "is empty"),
     ("debezium: field_prefix", 1, "must be text"),
+    ("debezium: field_prefix", "", "is empty"),
     ("debezium: timestamp_unit", "seconds", "is unknown: use one of milliseconds"),
     ("debezium: timestamp_unit", {"name": "weeks"}, "is unknown: use one of milliseconds"),
     ("debezium: timestamp_unit", {1: "milliseconds"}, "must be 'milliseconds', 'microseconds'"),

@@ -95,6 +95,9 @@ def test_a_build_counts_models_and_tests_but_no_hooks() -> None:
 
     results = [one("model", "success"), one("operation", "success"), one("test", "pass")]
     assert list(report.built(results, 1.2)) == ["1 model built, 1 test passed in 1 s."]
+    failed = ["error", "fail", "partial success", "runtime error"]
+    (line,) = report.built([one("model", status) for status in failed], 1.2)
+    assert line == "4 nodes failed in 1 s."
     assert list(report.built([*results, one("test", "warn")], 1.2)) == [
         "1 model built, 1 test passed, 1 test warned in 1 s.",
         "Warning: x found 2 rows (tests/x.sql).",

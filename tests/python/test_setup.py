@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -281,3 +282,15 @@ def test_a_container_may_have_less_than_the_machine(
     assert machine.memory(tmp_path) == (memory or machine.memory(tmp_path / "none"))
     assert machine.cores(tmp_path / "none") >= 1
     assert machine.memory(tmp_path / "none") > 1 << 30
+
+
+def test_work_side_by_side_takes_the_cores_that_the_container_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: 1)
+
+    def thread(_: int) -> int:
+        time.sleep(0.01)
+        return threading.get_ident()
+
+    assert len(set(machine.side_by_side(thread, range(3)))) == 1

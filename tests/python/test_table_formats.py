@@ -118,9 +118,14 @@ def test_a_project_has_the_last_word_on_a_catalog(
     header = "spark.sql.catalog.iceberg.header.X-Iceberg-Access-Delegation"
     assert session.settings()[header] == "vended-credentials"
     (project / "profiles").mkdir()
-    (project / "profiles" / "spark-defaults.conf").write_text(f"{header} remote-signing\n")
+    # As Spark reads such a file.
+    (project / "profiles" / "spark-defaults.conf").write_text(
+        f"  # spark.a a\n  ! b\n\n{header} = remote-signing\nspark.b=-Da=b c\nspark.c: s3a://b \n"
+    )
     found = session.settings()
     assert found[header] == "remote-signing"
+    assert (found["spark.b"], found["spark.c"]) == ("-Da=b c", "s3a://b")
+    assert not {"#", "spark.a", "!"} & found.keys()
     assert found["spark.sql.catalog.iceberg.uri"] == "https://catalog"
 
 
@@ -284,3 +289,16 @@ def test_a_stack_trace_is_not_taken_for_such_a_name(
     trace = "".join(f"\n\tat org.apache.{frame}(A.java:1)" for frame in frames)
     said = session.readable_text(f"An error occurred.\n: {error}{trace}")
     assert ("iceberg.schema.table" in said) == is_iceberg
+
+
+def test_a_table_of_iceberg_v1_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_WAREHOUSE", str(tmp_path))
+    place = tmp_path / "marts.db" / "old" / "metadata"
+    place.mkdir(parents=True)
+    snapshot = {"snapshot-id": 1, "timestamp-ms": 1000, "summary": {"total-records": "3"}}
+    # The first version of the format has no sequence numbers.
+    told = {"format-version": 1, "last-updated-ms": 1, "snapshots": [snapshot]}
+    told["snapshot-log"] = [{"snapshot-id": 1, "timestamp-ms": 1000}]
+    (place / "00001-x.metadata.json").write_text(json.dumps(told))
+    found = ICEBERG.content("iceberg.marts.old")
+    assert found and [rows for _, rows in found.rows] == [3]

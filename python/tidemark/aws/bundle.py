@@ -13,7 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import tidemark
-from tidemark import paths, places
+from tidemark import paths, places, targets
 from tidemark.errors import ConfigError, printable
 
 _PACKAGE = Path(tidemark.__file__).parent
@@ -23,7 +23,7 @@ _NOT_FOR_JOBS = (_PACKAGE / "scaffold" / "examples", _PACKAGE / "scaffold" / "te
 # The project files that dbt and landing read. The bundle contains no other files.
 _PROJECT = (
     *("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml", "selectors.yml"),
-    *(".dbtignore", "profiles.yml", "profiles", "dbt_packages"),
+    *(".dbtignore", "profiles.yml", "profiles"),
 )
 _FOLDERS = {
     **{"model": "models", "macro": "macros", "snapshot": "snapshots", "seed": "seeds"},
@@ -72,12 +72,17 @@ def _written(folder: Path) -> list[Path]:
         for name in settings.get(f"{kind}-paths", [usual])
     }
     of_tests = [name for name, kind in own.items() if kind == "test"]
-    _zip(folder / "project.zip", project, [*_PROJECT, *own], of_tests)
+    _zip(folder / "project.zip", project, [*_PROJECT, _packages(project), *own], of_tests)
     _zip(folder / "tidemark.zip", _PACKAGE.parent, ["tidemark", "dbt_tidemark.py"])
     shutil.copy(_PACKAGE.parent / "tidemark_job.py", folder)
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in sorted(modules())))
     order = ("tidemark_job.py", "tidemark.zip", "requirements.txt", "project.zip")
     return [folder / name for name in order]
+
+
+def _packages(project: Path) -> str:
+    settings = yaml.safe_load((project / "dbt_project.yml").read_text())
+    return str(settings.get("packages-install-path", "dbt_packages"))
 
 
 def _zip(file: Path, root: Path, names: Sequence[str], of_tests: Collection[str] = ()) -> None:
@@ -115,7 +120,7 @@ def _files(root: Path, top: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
 
 def _require_inside(root: Path, link: Path) -> None:
     # dbt creates links for local packages.
-    packages = root / "dbt_packages"
+    packages = root / _packages(paths.project_dir())
     installed = [*packages.iterdir()] if packages.is_dir() else []
     place = link.resolve()
     if not any(place.is_relative_to(each.resolve()) for each in (root, *installed)):
@@ -128,7 +133,8 @@ def _require_inside(root: Path, link: Path) -> None:
 def _require_no_secret(file: Path, path: str) -> None:
     text = file.read_text()
     try:
-        pairs = _pairs("", yaml.safe_load(text)) if file.suffix[1] == "y" else _lines(text)
+        is_yaml = file.suffix[1] == "y"
+        pairs = _pairs("", yaml.safe_load(text)) if is_yaml else targets.spark_settings(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not readable YAML: {error}") from error
     for name, value in pairs:
@@ -151,14 +157,6 @@ def _pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _pairs(name, each)
     elif value is not None and not isinstance(value, bool):
         yield name, str(value)
-
-
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """The settings of a file with lines such as `name value`, `name=value` or `name: value`."""
-    for line in text.splitlines():
-        name, *value = re.split(r"[\s=:]+", line.strip(), maxsplit=1)
-        if value and name[:1] not in "#!":
-            yield name, value[0]
 
 
 def modules() -> Iterator[str]:

@@ -30,11 +30,6 @@ class TableStatistics:
     deletes: int
 
 
-def task(name: str) -> Task:
-    """A task by its ARN or identifier. See `task_and_statistics`."""
-    return task_and_statistics(name)[0]
-
-
 def task_and_statistics(name: str) -> tuple[Task, list[TableStatistics]]:
     """A task by its ARN or identifier, and its table statistics, which are empty before its start.
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tabulate import tabulate
 
 from tidemark import formats, paths
@@ -171,12 +170,8 @@ def counts_of(spark: SparkSession, feed: Feed) -> Counts:
         row = spark.sql(_counts(feed)).collect()[0]
         found = Counts(*(int(count or 0) for count in row))
     if spark.catalog.tableExists(books.DEAD_LETTER):
-        open_ones = (
-            spark.table(books.DEAD_LETTER)
-            .where("superseded_by is null")
-            .where(F.col("source_name") == feed.source)
-            .where(F.col("table_name") == feed.table)
-        )
+        is_open = f"{books.is_of(feed)} and superseded_by is null"
+        open_ones = spark.table(books.DEAD_LETTER).where(is_open)
         row = open_ones.selectExpr(
             "count(distinct if(position is null, null, struct(file, position)))",
             "count(distinct if(position is null, file, null))",

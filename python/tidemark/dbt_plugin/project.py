@@ -28,7 +28,7 @@ _CACHE = "project.json"
 # The variable of the package `tidemark` with the policy of `tidemark maintain`.
 POLICY = "maintain"
 # dbt's statuses of nodes and tests that failed.
-FAILURES = ("error", "fail", "runtime error")
+FAILURES = ("error", "fail", "partial success", "runtime error")
 # dbt's value for a variable that is not set and has a default.
 _NOT_SET = "DBT_DEFAULT_PLACEHOLDER"
 _FOLDERS = {

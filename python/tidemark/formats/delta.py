@@ -95,7 +95,6 @@ class Delta(Format):
         self, spark: "SparkSession", relation: str, keep: timedelta | None
     ) -> Table | None:
         """See `Format`."""
-        del keep
         if not spark.catalog.tableExists(books.quoted(relation)):
             return None
         detail = spark.sql(f"describe detail {books.quoted(relation)}").collect()[0]

@@ -118,17 +118,14 @@ class Format(ABC):
 
     def problem(self, method: str) -> str:
         """Why a target with this `method` cannot have its tables, or ''."""
-        del method
         return ""
 
     def is_in(self, folder: str) -> bool:
         """Whether a table's folder has a table of this format, which has no catalog of its own."""
-        del folder
         return False
 
     def is_kept_in(self, folder: Path) -> bool:
         """Whether a folder without a table in the catalog has one that was not just begun."""
-        del folder
         return False
 
     @property
@@ -219,7 +216,6 @@ class Format(ABC):
 
     def moves(self, spark: "SparkSession", relation: str) -> str:
         """The statement that adds a table of the metastore to the format's `catalog`, or ''."""
-        del spark, relation
         return ""
 
     @abstractmethod

@@ -87,24 +87,20 @@ class Hudi(Format):
 
     def commits_tell(self, run_id: str) -> dict[str, str]:
         """See `Format`. Its commits do not name their runs."""
-        del run_id
         return {}
 
     def look(self, relation: str, keep: timedelta | None) -> Table | None:
         """See `Format`."""
-        del relation, keep
         return None
 
     def content(self, relation: str) -> Content | None:
         """See `Format`."""
-        del relation
         return None
 
     def look_by_spark(
         self, spark: "SparkSession", relation: str, keep: timedelta | None
     ) -> Table | None:
         """See `Format`."""
-        del spark, relation, keep
         return None
 
     def compact(self, spark: "SparkSession", relation: str) -> None:
@@ -127,7 +123,6 @@ class Hudi(Format):
 
     def restore(self, relation: str, version: int | str) -> str:
         """See `Format`."""
-        del version
         return self.versions(relation)
 
     def forget(self, spark: "SparkSession", relation: str) -> Forgotten | None:

@@ -121,7 +121,6 @@ class Iceberg(Format):
 
     def append(self, rows: "DataFrame", relation: str, once: tuple[str, int] | None = None) -> None:
         """See `Format`. It counts no transactions."""
-        del once
         with self.writing():
             # In a thread, `saveAsTable` takes the table for one of Hive.
             rows.writeTo(relation).append()
@@ -180,7 +179,7 @@ class Iceberg(Format):
             for each in reversed(told.get("snapshot-log", []))
             if (snapshot := each["snapshot-id"]) in of_snapshot
         ]
-        if rows and len(told["snapshot-log"]) < told["last-sequence-number"]:
+        if rows and len(told["snapshot-log"]) < told.get("last-sequence-number", 0):
             rows.append((datetime.min.replace(tzinfo=UTC), rows[-1][1]))
         return Content(_files(relation, told), rows, told.get("properties", {}))
 

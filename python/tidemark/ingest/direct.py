@@ -105,7 +105,6 @@ def _may_be_plain(load: Load) -> bool:
         and not feed.epochs
         and not (load.cut and cuts.may_go_back(feed))
         and not is_extract_of_many
-        and not plan.has_unfinished
         and not plan.earlier_loads
         and not erased.concerns(load)
         and all(load.root.place(file.path) for file in plan.files)

@@ -5,6 +5,7 @@ file is large. Spark fetches all other files and hands over their content: small
 ones line by line.
 """
 
+import posixpath
 from collections.abc import Sequence
 from functools import reduce
 
@@ -111,7 +112,11 @@ def _as_planned(load: Load, found: DataFrame, files: Sequence[LandedFile]) -> Da
     """The files that Spark found, without content where they are not the planned version."""
     planned = load.spark.createDataFrame(
         [
-            (f"{load.root.root}/{file.path}", file.path, file.time, file.size, file.modified)
+            # A feed's path may be `.` or end with a slash, which Spark shortens.
+            (
+                f"{load.root.root}/{posixpath.normpath(file.path)}",
+                *(file.path, file.time, file.size, file.modified),
+            )
             for file in files
         ],
         "_at string, path string, file_at timestamp, _size bigint, written_at timestamp",

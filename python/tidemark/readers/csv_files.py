@@ -122,7 +122,8 @@ def _records(part: "_Part", names: Names, feed: Feed) -> Records:
             )
         )
     if names.before:
-        found.parts += old_keys(found, {name: good[at] for at, name in names.before.items()})
+        before = {name: good[at] for at, name in names.before.items()}
+        found.parts += old_keys(found, before, feed)
     return found
 
 

@@ -99,7 +99,8 @@ def _of_table(table: pa.Table, schema: pa.Schema, names: Names, feed: Feed, firs
             columns |= binaries(name, columns, feed)
     found = Records(columns, table.num_rows)
     if names.before:
-        found.parts += old_keys(found, {name: texts[at] for at, name in names.before.items()})
+        before = {name: texts[at] for at, name in names.before.items()}
+        found.parts += old_keys(found, before, feed)
     return found.telling(table.column_names) if first == 1 else found
 
 

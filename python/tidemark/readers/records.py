@@ -182,17 +182,20 @@ def others_of(columns: dict[str, Any]) -> list[dict[str, str] | None]:
     ]
 
 
-def old_keys(found: Records, before: dict[str, Any]) -> list[Records]:
+def old_keys(found: Records, before: dict[str, Any], feed: Feed) -> list[Records]:
     """Deletes of keys that updates changed (rule 9). Turns these updates into inserts."""
     if "_source_op" not in found.columns:
         return []
+    meaning = dict(feed.operations)
+    text_of = {meant: text for text, meant in feed.operations}
     ops = list(found.columns["_source_op"].to_pylist())
     olds = {name: values.to_pylist() for name, values in before.items()}
     news = {name: _listed(found.columns[name]) for name in before}
     changed = [
         at
         for at, op in enumerate(ops)
-        if op == "U" and any(olds[name][at] not in (None, news[name][at]) for name in before)
+        if meaning.get(op or "", op) == "U"
+        and any(olds[name][at] not in (None, news[name][at]) for name in before)
     ]
     if not changed:
         return []
@@ -204,9 +207,9 @@ def old_keys(found: Records, before: dict[str, Any]) -> list[Records]:
         if name not in (*columns, "_others", "_raw"):
             texts = _listed(values)
             columns[name] = [texts[at] for at in changed]
-    columns["_source_op"] = ["D"] * len(changed)
+    columns["_source_op"] = [text_of.get("D", "D")] * len(changed)
     for at in changed:
-        ops[at] = "I"
+        ops[at] = text_of.get("I", "I")
     found.columns["_source_op"] = ops
     return [Records(columns, len(changed))]
 

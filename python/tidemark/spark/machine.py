@@ -38,7 +38,7 @@ def memory(container: Path = _CONTAINER) -> int:
 
 def side_by_side(do: Callable[[T], R], each: Iterable[T]) -> list[R]:
     """What a function gives for each of these, in their order, with a thread for each core."""
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(cores()) as threads:
         return list(threads.map(do, each))
 
 

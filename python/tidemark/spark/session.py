@@ -127,8 +127,8 @@ def settings() -> dict[str, str]:
         "${jars}": os.pathsep.join(str(jar) for jar in jars.installed_jars()),
     }
     own = paths.project_dir() / "profiles" / _DEFAULTS
-    found = _listed((SETTINGS / _DEFAULTS).read_text()) | formats.settings()
-    found |= _listed(own.read_text() if own.exists() else "")
+    found = dict(targets.spark_settings((SETTINGS / _DEFAULTS).read_text())) | formats.settings()
+    found |= targets.spark_settings(own.read_text() if own.exists() else "")
     for name, value in filled.items():
         found = {key: text.replace(name, value) for key, text in found.items()}
     # The project's own come after those that the tables need.
@@ -138,12 +138,6 @@ def settings() -> dict[str, str]:
     ]
     found[formats.EXTENSIONS] = ",".join(dict.fromkeys(extensions))
     return found | essential() | s3.settings()
-
-
-def _listed(text: str) -> dict[str, str]:
-    """The settings in the text of a spark-defaults.conf."""
-    pairs = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
-    return {key: value.strip() for key, value in pairs}
 
 
 def get() -> SparkSession:

@@ -1,5 +1,6 @@
 """Infer a table from files of AWS DMS: tell the task's columns from the table's."""
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -377,18 +378,40 @@ def read_transactions(
 ) -> dict[str, str]:
     """Set `transactions_path` for tables with changes in transaction files.
 
-    Returns the folders with changes of other tables, and those tables.
+    Regions may have tables of the same name: the nearest table and folder belong together. Returns
+    the folders with changes of other tables, and why they are left.
     """
     left = {}
-    tables = [table for table in tables if table.format == "dms" and table.origin]
+    of_name: dict[tuple[str, str], list[Table]] = {}
+    for table in tables:
+        if table.format == "dms" and table.origin:
+            of_name.setdefault((table.origin[-1], table.folder), []).append(table)
     for folder, named in transactions.items():
-        missing = set(named)
-        for table in tables:
-            if (table.origin[-1], table.folder) in named:
-                table.settings["transactions_path"] = folder
-                table.settings["source_table"] = f"{table.origin[-1]}.{table.folder}"
-                missing.remove((table.origin[-1], table.folder))
+        missing, reasons = [], []
+        for name in sorted(named):
+            near = _nearest(folder, of_name.get(name, []))
+            rivals = [other for other, names in transactions.items() if name in names]
+            if len(near) > 1:
+                paths = ", ".join(table.path for table in near)
+                reasons.append(f"it has changes of a table in several folders: {paths}")
+            elif near and _near(near[0], folder) == max(_near(near[0], each) for each in rivals):
+                near[0].settings["transactions_path"] = folder
+                near[0].settings["source_table"] = ".".join(name)
+            else:
+                missing.append(name)
         if missing or not named:
-            names = ", ".join(".".join(each) for each in sorted(missing)) or "unknown tables"
-            left[folder] = f"it has changes of tables without a full load here: {names}"
+            names = ", ".join(map(".".join, missing)) or "unknown tables"
+            reasons.append(f"it has changes of tables without a full load here: {names}")
+        if reasons:
+            left[folder] = "; ".join(reasons)
     return left
+
+
+def _nearest(folder: str, tables: Sequence[Table]) -> list[Table]:
+    """The tables that share most of their path with a folder."""
+    most = max((_near(table, folder) for table in tables), default=0)
+    return [table for table in tables if _near(table, folder) == most]
+
+
+def _near(table: Table, folder: str) -> int:
+    return len(posixpath.commonpath([table.path, folder]))
