@@ -109,6 +109,7 @@ def _plain(value: object) -> object:
     return str(value) if value is not None else None
 
 
+@pytest.mark.slow
 def test_tidemark_in_a_project_that_exists(server: ThriftServer, tmp_path: Path) -> None:
     """As on the embedded Spark in test_wheel.py, which also looks at what `init` writes."""
     theirs = jaffle_shop.copied_to(tmp_path / "jaffle_shop")
