@@ -87,7 +87,7 @@ test-core: setup ## Run the core tests, a few minutes; CI runs them on Spark 3.5
 	@TIDEMARK_CASES=20 $(PYTEST) $(SHARED) -m 'not slow' $(CORE)
 
 test-all: $(CHECKED) $(VENV)/glue-ready ## Lint, then run all tests
-	@TIDEMARK_CASES=3000 TIDEMARK_BATCHES=3 $(PYTEST) $(SHARED)
+	@TIDEMARK_CASES=3000 TIDEMARK_BATCHES=3 TIDEMARK_SOAK_SECONDS=120 $(PYTEST) $(SHARED)
 
 bench: setup ## Compare the run time with a hand-written Spark job
 	@$(BIN)/python -m bench

@@ -24,8 +24,8 @@ from tests.project import REPO, Project  # noqa: E402
 
 # The longest first, so that no process is left with one of them when the others are done.
 _LONGEST = (
-    *("test_scenarios", "test_soak", "our folder", "test_convergence", "test_postgres"),
-    *("test_thrift", "test_landings", "test_drift", "test_wheel"),
+    *("our folder", "test_convergence", "test_scenarios", "test_soak", "test_landings"),
+    *("test_postgres", "test_landing", "test_thrift", "test_drift", "test_runs", "test_wheel"),
 )
 # They work in the repository's own folder, where dbt keeps files: one process takes them all.
 _IN_OUR_FOLDER = [

@@ -715,7 +715,9 @@ def _brief(event: Event) -> str:
 
 # Builds must not read what these tables hold; and how they were after a load is asked for.
 GOING_ON = ("conv.by_seq", "conv.in_order", "conv.in_order_partial")
-AS_OF_LOAD = ("conv.by_seq", "conv.partial", "conv.by_epoch", "conv.known", "conv.extract")
+AS_OF_LOAD = ("conv.partial", "conv.extract", "conv.typed", "conv.known")
+# A rebuild of these would be that of `cut.by_file`, and of `typed` and `known`.
+NOT_REBUILT = ("conv.by_file", "conv.by_epoch")
 T = TypeVar("T")
 # With options that seldom differ from others.
 _RARER = pytest.param("rarer", marks=pytest.mark.slow)
@@ -730,9 +732,8 @@ def test_tables_converge(module_project: Callable[[], Project], which: str) -> N
     dumps: list[list[list[Change]]] = drawn(extracts(), CASES // 4)
     if which == "usual":
         tables = [
-            Table("conv.by_file", False, (BY_FILE, KNOWN)),
+            Table("conv.by_file", False, (BY_FILE,)),
             Table("conv.by_seq", True, (PLAIN, RENAMED)),
-            Table("conv.in_order_partial", True, partial=True),
             Table("conv.partial", True, (PLAIN, KNOWN), partial=True, truncates=True),
             Table("conv.by_epoch", True, typed=True, epochs=EPOCHS),
             Table("conv.extract", False, (BY_FILE, DELETES)),
@@ -740,6 +741,7 @@ def test_tables_converge(module_project: Callable[[], Project], which: str) -> N
     else:
         tables = [
             Table("conv.in_order", True),
+            Table("conv.in_order_partial", True, partial=True),
             Table("conv.typed", True, typed=True),
             Table("conv.known", True, (PLAIN, KNOWN), epochs=EPOCHS),
         ]
@@ -775,7 +777,7 @@ def test_tables_converge(module_project: Callable[[], Project], which: str) -> N
     _write_as_of_load(project, as_of_load)
     _nothing_new_commits_nothing(project, tables)
     _compare_as_of_load(project, as_of_load)
-    _rebuild_is_the_same(project, tables)
+    _rebuild_is_the_same(project, [each for each in tables if each.name not in NOT_REBUILT])
 
 
 @pytest.mark.slow
@@ -997,16 +999,17 @@ def _nothing_new_commits_nothing(project: Project, tables: Sequence[Table]) -> N
     """Rule 25."""
     relations = [relation for table in tables for relation in table.relations]
     before = {relation: _commits(project, relation) for relation in relations}
+    assert all(before.values())
     project.build()
     assert {relation: _commits(project, relation) for relation in relations} == before
 
 
 def _commits(project: Project, relation: str) -> int:
-    """As Project.commits, without a query."""
+    """As Project.commits; of a Delta table without a query."""
     schema, name = relation.split(".")
     warehouse = project.spark.conf.get("spark.sql.warehouse.dir") or ""
     folder = Path(warehouse.removeprefix("file:")) / f"{schema}.db" / name / "_delta_log"
-    return len(list(folder.glob("*.json")))
+    return len(list(folder.glob("*.json"))) or project.commits(relation)
 
 
 def _side_by_side(read: Callable[[Table], T], tables: Sequence[Table]) -> list[T]:

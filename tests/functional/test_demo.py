@@ -140,6 +140,7 @@ def test_a_snapshot_keeps_the_groups_that_products_were_in(
     assert [tuple(row) for row in rows] == [(103, 103, False), (105, 101, True), (108, 108, True)]
 
 
+@pytest.mark.slow
 def test_a_second_demo_has_nothing_to_do(
     played: Path, spark: SparkSession, capfd: pytest.CaptureFixture[str]
 ) -> None:

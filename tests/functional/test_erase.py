@@ -168,13 +168,19 @@ def texts(file: Path) -> Iterator[str]:
 
 def found(project: Project) -> set[str]:
     """The files of the lake and of the landing folder with a secret of the customer."""
+    # What is older than the project has nothing of it.
+    begin = (project.folder / "macros").lstat().st_mtime
     files = [
         Path(folder, name)
         for root in (paths.lake_dir(), project.landing)
         for folder, _, names in os.walk(root)
         for name in names
     ]
-    return {str(file) for file in files if any(SECRET.search(text) for text in texts(file))}
+    return {
+        str(file)
+        for file in files
+        if file.stat().st_mtime >= begin and any(SECRET.search(text) for text in texts(file))
+    }
 
 
 def tables(project: Project, *names: str) -> dict[str, list[tuple[Any, ...]]]:

@@ -152,7 +152,7 @@ def test_a_file_without_statistics_is_asked(spark: SparkSession) -> None:
     assert facts.newest_rows(adapter_of(spark), of(name)) is None
 
 
-def test_models_of_a_feed_ask_for_its_changes_once(
+def test_models_of_a_feed_ask_for_its_changes_and_late_keys_once(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns = {"id": "int", "x": "string", "seq": "bigint"}
@@ -185,22 +185,13 @@ def test_models_of_a_feed_ask_for_its_changes_once(
     assert not [sql for sql in of_tables if "temporary view" in sql]
     assert sum("show databases" in sql for sql in asked) == 1
     assert not [sql for sql in asked if "view staging.stg_facts_once__t" in sql]
-    # What late changes read is their own matter: test_convergence has them.
     rows = project.rows("history.hist_facts_once__t", ["id", "x", "is_current"], "id, valid_from")
     assert rows == [(1, "a", False), (1, "b", True), (2, "a", True)]
-
-
-def test_a_build_with_late_changes_finds_the_late_keys_once(project: Project) -> None:
-    project.add("late.t", {"id": "int", "name": "string", "seq": "int"}, "id", sequence="seq")
-    for day, content in ((1, "I,1,a,10\nI,2,a,11\n"), (2, "U,1,b,5\nU,2,b,12\n")):
-        project.land(f"late/t/2024010{day}-100000000.csv", content)
-        project.build()
-    told = re.sub(r"\x1b\[\d*m", "", (project.folder / "logs" / "dbt.log").read_text())
-    name = "hist_late__t__new_keys"
-    (view,) = re.findall(
-        rf"(create or replace temporary view {name} as.*?)\n\d\d:\d\d", told, re.DOTALL
-    )
-    (merge,) = project.folder.glob("target/compiled/**/hist_late__t.sql")
+    # What late changes read is their own matter: test_convergence has them.
+    build(3, "U,2024-01-01 00:00:03,1,late,2", "U,2024-01-03 00:00:01,2,b,4")
+    name = "hist_facts_once__t__new_keys"
+    (view,) = (sql for sql in asked if f"create or replace temporary view {name} as" in sql)
+    (merge,) = project.folder.glob("target/compiled/**/hist_facts_once__t.sql")
     project.spark.sql(view)
     project.spark.sql(f"cache table {name}")
     ((plan,),) = project.spark.sql(f"explain {merge.read_text()}").collect()

@@ -1,6 +1,7 @@
 """A lake without Delta tables: other modules' tests, in a process with TIDEMARK_FORMAT=iceberg."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -38,12 +39,13 @@ _IS_INNER = targets.lake_format() != "delta"
     ids=["one", "more", "verify"],
 )
 def test_a_lake_of_iceberg_passes(tests: Sequence[str], marks: str) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-m", marks, *tests, __file__]
+    command = [sys.executable, "-m", "pytest", "-m", marks, *tests, __file__]
     environment = os.environ | {"TIDEMARK_FORMAT": "iceberg", "TIDEMARK_CASES": "10"}
     ended = subprocess.run(
         command, cwd=REPO, env=environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stdout[-5000:]
+    assert re.search(r"\b\d+ passed", ended.stdout), ended.stdout
 
 
 @pytest.mark.skipif(not _IS_INNER, reason="a lake with Delta tables")

@@ -36,11 +36,14 @@ def land(project: Project) -> list[Landed]:
 
 
 def dead_letters(project: Project, source: str) -> list[tuple[Any, ...]]:
-    query = (
-        "select regexp_extract(file, '[^/]+$', 0), position, column, value, reason "
-        f"from tidemark.dead_letter where source_name = '{source}' order by file, position"
-    )
-    return [tuple(row) for row in project.spark.sql(query).collect()]
+    """Of each: the file's name, the position, the column, its value, the reason."""
+    columns = ("file", "position", "column", "value", "reason")
+    with project.here():
+        own = books.of(project.spark)
+        found = own.read_table(books.DEAD_LETTER, columns, f"source_name = '{source}'")
+    letters = [tuple(each.values()) for each in found.to_pylist()]
+    letters.sort(key=lambda each: (each[0], each[1] or 0))
+    return [(Path(file).name, *others) for file, *others in letters]
 
 
 @pytest.mark.slow
@@ -191,16 +194,18 @@ def test_a_file_that_cannot_be_taken_is_set_aside_and_the_others_land(together: 
     assert (again.files, again.set_aside) == (0, 0)
 
 
+ODD_NAMES = ["a b.csv", "ünï.csv", "100%.csv", "k=v.csv", "[x]{1}*?.csv"]
 FEEDS["odd.t"] = COLUMNS, {"format": "extract", "max_deleted_share": 1}
-FILES |= {
-    f"odd/t/{name}": f"id,name\n{number},x\n"
-    for number, name in enumerate(["a b.csv", "ünï.csv", "100%.csv", "k=v.csv", "[x]{1}*?.csv"])
-}
+FILES |= {f"odd/t/{name}": f"id,name\n{number},x\n" for number, name in enumerate(ODD_NAMES)}
 
 
 def test_odd_file_names_are_read(together: Together) -> None:
     landed = together.first["odd.t"]
     assert (landed.files, landed.rows) == (5, 5)
+    log = together.project.log("odd.t").where("_op = 'R'").select("id", "_file").collect()
+    assert {row._file: row.id for row in log} == {
+        f"odd/t/{name}": str(number) for number, name in enumerate(ODD_NAMES)
+    }
 
 
 class Crash(BaseException):

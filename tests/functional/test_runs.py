@@ -156,8 +156,6 @@ def test_only_what_changed_is_built_and_a_failing_table_does_not_make_it_more(
     assert "fails__good" not in capfd.readouterr().out.rsplit("Building ", 1)[1]
     assert project.rows("current.cur_fails__bad", ["id", "price"]) == [(1, 10), (2, 20), (3, 30)]
     assert project.rows("log_fails.bad", ["count(*)"]) == [(3,)]
-    assert tidemark(project, "run") == 0
-    assert "Nothing to build" in capfd.readouterr().out
 
 
 def test_dbt_alone_builds_the_tables_that_did_not_fail(failing: Ran) -> None:
@@ -260,8 +258,6 @@ def test_a_first_run_builds_what_has_files_and_what_that_needs(
     assert tidemark(project, "run") == 0
     assert built() == ["cur_idle__a", "cur_idle__b", "cur_idle__c"]
     assert project.rows("marts.idle_a_and_b", ["id"]) == [(1,), (2,)]
-    assert tidemark(project, "run") == 0
-    assert "Nothing to build" in capfd.readouterr().out
 
 
 @pytest.mark.slow

@@ -156,14 +156,13 @@ def test_tidemark_in_a_project_that_exists(wheel: Environment, jaffle: JaffleSho
     assert "Landed 2 rows from 1 file." in told
     jaffle_shop.require_first_build(lambda relation, columns: rows(shop, relation, columns))
 
-    jaffle.land_people("id,name,born\n1,Ada,1815-12-10\n")
-    wheel.must("tidemark", "run", cwd=shop)
-    assert rows(shop, "jaffle_current.cur_club__people", "name") == [("Ada",)]
-
 
 @pytest.mark.slow
 def test_nothing_is_built_wrong_without_a_word(wheel: Environment, jaffle: JaffleShop) -> None:
     """Someone takes the merge out of the settings of the project above. See also test_guards."""
+    jaffle.land_people("id,name,born\n1,Ada,1815-12-10\n")
+    wheel.must("tidemark", "run", cwd=jaffle.folder)
+    assert rows(jaffle.folder, "jaffle_current.cur_club__people", "name") == [("Ada",)]
     file = jaffle.folder / "dbt_project.yml"
     file.write_text(file.read_text().replace("tidemark, 'dbt'", "'dbt'"))
     jaffle.land_people("id,name,born\n1,Ada L.,1815-12-10\n")

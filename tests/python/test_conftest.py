@@ -5,12 +5,15 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.project import REPO
 
 # Without Spark, and with more tests than xdist gives a process at first.
 MODULES = [f"tests/macros/test_{name}.py" for name in ("feed", "guards", "masking")]
 
 
+@pytest.mark.slow
 def test_a_module_runs_in_one_process() -> None:
     makefile = (REPO / "Makefile").read_text()
     (of_make,) = re.findall(r"--numprocesses \$\(TESTERS\) (.*)\)", makefile)

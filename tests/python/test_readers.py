@@ -99,6 +99,15 @@ def test_odd_names_find_their_column_and_no_two_the_same() -> None:
     assert dict(row["_others"]) == {"order_id_2 string": "2"}
 
 
+def test_columns_of_parquet_with_dots_and_twins() -> None:
+    types = {"order_id": "int", "total_eur": "decimal(9, 2)", "a_b": "string", "name": "string"}
+    values = {"order id": 1, "Total (EUR)": Decimal("1.10"), "a.b": "x", "Name": "A", "name": "a"}
+    content = parquet({"Op": ["I"], **{name: [value] for name, value in values.items()}})
+    (row,) = read(content, name="20240101-100000000.parquet", key="order_id", types=types)
+    assert [row[name] for name in types] == ["1", "1.10", "x", "a"]
+    assert dict(row["_others"]) == {"name_2 string": "A"}
+
+
 @pytest.mark.parametrize(
     "content", [gzip.compress(b"I,1,a\n", mtime=0), b"\xef\xbb\xbfI,1,a\n", b"I,1,a"]
 )
@@ -220,15 +229,17 @@ def test_numbers_of_json_keep_their_digits_and_nested_ones_are_flattened() -> No
 
 
 def test_a_broken_document_costs_its_line() -> None:
-    rows = read(
-        b'{"id": 1}\n{"id": \nnull\n{"id": 3}', name="x.json", kind="load", format="extract"
-    )
+    content = b'{"id": 1}\n{"id": \nnull\n{"id": 2, "name": "caf\xe9"}\n{"id": 3}'
+    rows = read(content, name="x.json", kind="load", format="extract")
     assert [(row["_position"], row["id"], row["_reason"] is None) for row in rows] == [
         (1, "1", True),
         (2, None, False),
         (3, None, False),
-        (4, "3", True),
+        (4, None, False),
+        (5, "3", True),
     ]
+    assert rows[1]["_reason"].startswith("not JSON")
+    assert rows[3]["_reason"] == "not utf-8"
 
 
 @pytest.mark.parametrize(
@@ -297,6 +308,57 @@ def test_positions_in_the_source_sort_as_texts(
     assert first is not None
     assert second is not None
     assert first < second
+
+
+# --- envelopes ----------------------------------------------------------------------------------
+
+
+def envelope(op: str, lsn: int, before: Any = None, after: Any = None) -> str:
+    source = {"lsn": lsn, "ts_ms": 1_704_067_200_000}
+    return json.dumps({"op": op, "before": before, "after": after, "source": source})
+
+
+def test_flattened_records_come_behind_envelopes() -> None:
+    flat = {"id": 2, "name": "a\nb}{", "__op": "u", "__lsn": 2, "__source_ts_ms": 1}
+    content = envelope("c", 1, after={"id": 1, "name": "a"}) + json.dumps(flat, indent=1)
+    rows = read(content.encode(), name="x.json", format="debezium")
+    assert [(row["_source_op"], row["id"], row["name"]) for row in rows] == [
+        ("I", "1", "a"),
+        ("U", "2", "a\nb}{"),
+    ]
+
+
+def test_a_changed_key_in_an_envelope_is_a_delete_and_an_insert() -> None:
+    a, b, c = {"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 2, "name": "c"}
+    content = "\n".join([envelope("c", 1, None, a), envelope("u", 2, a, b), envelope("u", 3, b, c)])
+    rows = read(content.encode(), name="x.json", format="debezium")
+    found = [(row["_position"], row["_source_op"], row["id"], row["name"]) for row in rows]
+    assert sorted(found, key=str) == [
+        (1, "I", "1", "a"),
+        (2, "D", "1", None),
+        (2, "I", "2", "b"),
+        (3, "U", "2", "c"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (12345.10, "12345.1"),
+        ("12345.11", "12345.11"),
+        ("EtZP", "12345.11"),
+        ({"scale": 0, "value": "AIA="}, "128"),
+        ("1234", None),
+    ],
+)
+def test_a_decimal_says_what_it_is_unless_it_could_be_two(value: Any, number: str | None) -> None:
+    """As in Oracle, the key has its own scale."""
+    after = {"id": {"scale": 0, "value": "fw=="}, "name": value}
+    types = {"id": "int", "name": "decimal(10, 2)"}
+    content = envelope("c", 1, after=after).encode()
+    (row,) = read(content, name="x.json", format="debezium", types=types)
+    assert (row["id"], row["name"]) == ("127", number)
+    assert row["_reason"] == (None if number else "base64 or a number: set decimals")
 
 
 # --- what a JSON text may hold ------------------------------------------------------------------
