@@ -40,7 +40,7 @@ def salt(own: Books) -> str:
 
 
 def new_name(own: Books, run_id: str) -> str:
-    """A name for an erasure, also for a file: of a run that an orchestrator names there may be many."""
+    """A name for an erasure, and for its file. A run that an orchestrator names may have many."""
     there = books.rows(own.read(books.ERASED, ("erasure",))) if own.exists(books.ERASED) else []
     known = {row["erasure"] for row in there}
     name = re.sub(r"[^\w.+-]", "_", run_id)
