@@ -74,6 +74,17 @@ def test_old_leases_are_deleted(project: Project, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 @pytest.mark.skipif(not _IS_INNER, reason="a lake with Delta tables")
+def test_the_classes_of_such_a_lake_can_be_archived(tmp_path: Path) -> None:
+    lake = {"TIDEMARK_LAKE": f"{tmp_path}/lake", "TIDEMARK_LANDING": f"{tmp_path}/landing"}
+    train = [sys.executable, "-m", "tidemark.spark.class_archive"]
+    done = subprocess.run(
+        train, env=os.environ | lake, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _IS_INNER, reason="a lake with Delta tables")
 @pytest.mark.skipif(spark_line.name() == "3.5", reason="PySpark 3.5 has no Spark Connect server")
 def test_a_thrift_server_has_such_a_lake(project: Project, tmp_path: Path) -> None:
     project.add("server.people", {"id": "int", "name": "string"}, "id")

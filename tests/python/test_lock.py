@@ -1,5 +1,6 @@
 """Who has the lake, and who may read it."""
 
+import atexit
 import fcntl
 import os
 import subprocess
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tidemark import paths, report
-from tidemark.spark import lock
+from tidemark.spark import lock, processes, warm
+from tidemark.spark.processes import Ports, Server
 
 
 @pytest.mark.parametrize(
@@ -74,3 +76,29 @@ def test_a_holder_that_has_not_written_its_name_yet_is_named_soon(
     told = f"Waiting for process 7 (`tidemark run`, since 2024-01-01), which uses {tmp_path}\n"
     assert capsys.readouterr().err == told
     lock.done(tmp_path)
+
+
+def test_who_waits_for_a_warm_spark_that_starts_goes_on_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps the lock as long as it runs: the wait ended after ten minutes, with an error."""
+    monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path))
+    monkeypatch.setenv(lock.WAIT_VARIABLE, "5")
+    monkeypatch.setattr(atexit, "register", lambda *_: None)
+    (tmp_path / "server").mkdir()
+    sleeps = "import time; time.sleep(60)"
+    server = [sys.executable, "-c", sleeps, processes.READY, f"{tmp_path}/"]
+    waits = threading.Thread(target=warm.hold)
+    with subprocess.Popen(server) as spark, (tmp_path / "lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            waits.start()
+            waits.join(0.5)
+            assert waits.is_alive()
+            processes.keep(Server(Ports(thrift=0), {"spark": spark.pid}))
+            waits.join(3)
+            assert not waits.is_alive() and lock.is_held(tmp_path)
+        finally:
+            spark.kill()
+            waits.join()
+            lock.done(tmp_path)

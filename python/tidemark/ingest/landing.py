@@ -5,7 +5,6 @@ landed. A run that dies in between leaves an unfinished load. The next run plans
 with their content and declaration at that time, and leaves out the rows that are in the log.
 """
 
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -38,6 +37,7 @@ from tidemark.ingest.landed import Landed, Outcome
 from tidemark.ingest.load import Load
 from tidemark.reasons import Reason, Why
 from tidemark.spark import session
+from tidemark.spark.machine import cores
 from tidemark.storage import LandingFolder
 
 # A way to land a load: it gives None if it did nothing.
@@ -69,7 +69,7 @@ def land(
     own.create()
     feeds = list(feeds)
     # A small load mostly waits, so tables land side by side.
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as side_by_side:
+    with ThreadPoolExecutor(max_workers=cores()) as side_by_side:
         without_log = _make_logs_ready(spark, own, feeds, side_by_side)
         found = list(side_by_side.map(lambda feed: planning.listed(root, feed, own), feeds))
         work, book = planning.plan(own, feeds, found)

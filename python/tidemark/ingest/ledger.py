@@ -453,6 +453,7 @@ def confirm(spark: "SparkSession", path: str, run_id: str) -> str:
     with the same rows. Raises ConfigError without such a file.
     """
     own = books.of(spark)
+    own.create()
     newest = _newest_rows(own, "status in ('set_aside', 'retracted', 'landed')")
     waiting = [row for row in newest.values() if row["status"] != "landed"]
     found = _below(path, waiting) or [
@@ -478,6 +479,7 @@ def retract(spark: "SparkSession", path: str, run_id: str) -> str:
     table is rebuilt. Raises ConfigError when there is no such file.
     """
     own = books.of(spark)
+    own.create()
     gone = f"'retracted', '{RETRACTING}'"
     newest = _newest_rows(own, f"status in ('landed', {gone})")
     landed = {key: row for key, row in newest.items() if row["status"] == "landed"}

@@ -174,7 +174,9 @@ def _made(locks: list[Path], scratch: Path) -> Path:
         check=False,
     )
     if done.returncode or not made.exists():
-        said = (done.stderr or done.stdout).strip().splitlines()
+        lines = (done.stderr or done.stdout).splitlines()
+        # The indented ones are places in the code.
+        said = [line for line in lines if line[:1].strip()]
         raise OSError(said[-1] if said else "Java wrote nothing")
     return made
 
@@ -236,7 +238,7 @@ def _train() -> None:
         "left join changes using (id)",
         "show table extended in training like '*'",
         "describe extended training.t",
-        "describe history training.t",
+        formats.of_lake().versions("training.t"),
         "alter table training.t add column more string comment 'c'",
         "select distinct id, md5(concat(name, at)) from training.t order by id",
     ):

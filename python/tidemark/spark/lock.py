@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -20,16 +21,21 @@ WAIT_VARIABLE = "TIDEMARK_WAIT_SECONDS"
 _one_thread = threading.Lock()
 
 
-def hold(lake: Path, name: str = "lock") -> int:
+class NotNeededError(Exception):
+    """What `until` of `hold` asked for has come while the process waited."""
+
+
+def hold(lake: Path, name: str = "lock", until: Callable[[], object] = lambda: None) -> int:
     """Lock the lake for this process. Returns at once if it already has a lock.
 
     Returns the file descriptor of the lock file `name`. A child process that inherits it keeps the
     lock after this process ends. Waits up to TIDEMARK_WAIT_SECONDS (default 600) for another holder
-    and prints its name, then raises LakeBusyError.
+    and prints its name, then raises LakeBusyError. Raises NotNeededError once `until` gives
+    something.
     """
     with _one_thread:
         if lake not in shared.locks:
-            shared.locks[lake] = _locked_file(lake, name)
+            shared.locks[lake] = _locked_file(lake, name, until)
         return shared.locks[lake].fileno()
 
 
@@ -65,7 +71,7 @@ def done(lake: Path) -> None:
             file.close()
 
 
-def _locked_file(lake: Path, name: str) -> IO[str]:
+def _locked_file(lake: Path, name: str, until: Callable[[], object]) -> IO[str]:
     file = paths.opened_in_lake(name, "a+", lake=lake)
     deadline = time.monotonic() + wait_seconds()
     attempts = 0
@@ -74,6 +80,8 @@ def _locked_file(lake: Path, name: str) -> IO[str]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
+            if until():
+                raise NotNeededError from None
             if time.monotonic() >= deadline:
                 raise LakeBusyError(
                     f"The lake {lake} is in use by {_holder(file)}. Try again later, "

@@ -1,6 +1,5 @@
 """The server's processes: their state in the lake, how they start and end. Needs no Spark."""
 
-import json
 import os
 import re
 import signal
@@ -25,6 +24,8 @@ READY = "from tidemark.spark import ready"
 JAVA_SOURCES = Path(__file__).parent / "server"
 # It compiles and runs them.
 JAVA_COMPILER = "org.codehaus.janino.JavaSourceClassLoader"
+# The file in the lake with the started server.
+_STATE = "server/server.json"
 _START_SECONDS = 180
 
 
@@ -57,9 +58,9 @@ class Server:
 
 def running() -> Server | None:
     """The server that was started on this lake and not stopped, or None."""
-    if not state_file().exists():
+    kept = paths.note(_STATE)
+    if not kept:
         return None
-    kept = json.loads(state_file().read_text())
     return Server(Ports(**kept["ports"]), kept["processes"])
 
 
@@ -70,12 +71,12 @@ def folder() -> Path:
 
 def state_file() -> Path:
     """Where a started server is stored."""
-    return folder() / "server.json"
+    return paths.lake_dir() / _STATE
 
 
 def keep(server: Server) -> Server:
     """Store the server, so that others find it."""
-    state_file().write_text(json.dumps(asdict(server)))
+    paths.write_note(_STATE, asdict(server))
     return server
 
 

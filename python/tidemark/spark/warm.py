@@ -62,7 +62,11 @@ def hold() -> None:
         )
         _kill(server)
         lock.done(lake)
-    lock.hold(lake)
+    try:
+        lock.hold(lake, until=running)
+    except lock.NotNeededError:
+        # What has the lock was a Spark that was just starting.
+        hold()
 
 
 def url() -> str:
