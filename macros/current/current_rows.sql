@@ -9,7 +9,7 @@
 {%- set cut = tidemark.cut_of(feed) if replaces or not merges -%}
 {%- set goes_on = merges and feed.partial and scope.goes_on -%}
 {%- set known_columns = (
-    tidemark._columns(this) | list
+    tidemark._columns(this) | map('lower') | list
     if goes_on or replaces else []
 ) -%}
 {%- set one_each = scope.one_each and not feed.partial -%}
@@ -42,7 +42,7 @@ events as (
 
     select
         {%- for name, type in feed.columns.items() %}
-        {% if name in known_columns %}`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
+        {% if name | lower in known_columns %}`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
         {%- endfor %}
         cast(array() as array<string>) as _left_out,
         _op,
@@ -120,7 +120,7 @@ left anti join (
         {% if not loop.first %}and {% endif %}shaped.`{{ name }}` = known.`{{ name }}`
         {%- endfor %}
         {%- for name in feed.kept.keys() | list + ['_op', '_changed_at', '_order', '_load_id'] if name not in feed.key %}
-        and shaped.`{{ name }}` <=> {% if name in known_columns %}known.`{{ name }}`{% else %}null{% endif %}
+        and shaped.`{{ name }}` <=> {% if name | lower in known_columns %}known.`{{ name }}`{% else %}null{% endif %}
         {%- endfor %}
 {% endif %}
 

@@ -24,14 +24,14 @@
 {%- endset -%}
 {%- set keeps_before = cut and (merges or tidemark.has_versions_before_cut(feed, shape, this, cut)) -%}
 {%- set known_columns = (
-    tidemark._columns(this) | list
+    tidemark._columns(this) | map('lower') | list
     if continues or replaces or keeps_before else []
 ) -%}
 {#- The columns of a version in the table, which may lack new ones. -#}
 {%- set known_version %}
     {{ shape.names.version_key }},
     {%- for name, type in feed.kept.items() %}
-    cast({{ '`' ~ name ~ '`' if name in known_columns else 'null' }} as {{ type }}) as `{{ name }}`,
+    cast({{ '`' ~ name ~ '`' if name | lower in known_columns else 'null' }} as {{ type }}) as `{{ name }}`,
     {%- endfor %}
     {%- for name in shape.own %}
     {{ shape.names[name] }},
@@ -141,7 +141,7 @@ events as (
 
     select
         {%- for name, type in feed.columns.items() %}
-        {% if name in known_columns %}_version.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
+        {% if name | lower in known_columns %}_version.`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
         {%- endfor %}
         {%- if feed.partial %}
         cast(array() as array<string>) as _left_out,

@@ -9,7 +9,7 @@
 #}
 {%- macro versions_before_cut(feed, shape, table, keys) -%}
 {%- set key = feed.key | join(', ') -%}
-{%- set there = tidemark._columns(table) | list -%}
+{%- set there = tidemark._columns(table) | map('lower') | list -%}
 {%- set version = 'last_before._version.' -%}
 {%- set has_ended = 'false' if shape.show_deletes else 'coalesce(' ~ version ~ shape.names.valid_to ~ ' < _first_at, false)' -%}
 first_changes as (
@@ -84,7 +84,7 @@ with_version_before as (
 
     select
         {%- for name, type in feed.columns.items() %}
-        {% if name in there %}{{ version }}`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
+        {% if name | lower in there %}{{ version }}`{{ name }}`{% else %}cast(null as {{ type }}){% endif %},
         {%- endfor %}
         if({{ has_ended }}, 'D', {{ version }}_op) as _op,
         if({{ has_ended }}, {{ version }}{{ shape.names.valid_to }}, {{ version }}_changed_at) as _changed_at,
