@@ -270,7 +270,7 @@
 {%- macro _rows_before(before, before_at, feed) -%}
     {%- set types = {} -%}
     {%- set is_there = '__dbt__cte__' not in before | string and load_relation(before) -%}
-    {%- for column in (adapter.get_columns_in_relation(before) if is_there else []) -%}
+    {%- for column in (tidemark._columns_of_all_rows(before) if is_there else []) -%}
         {%- do types.update({column.name | lower: column.dtype | lower}) -%}
     {%- endfor -%}
     {%- for name in feed.key if is_there and name | lower not in types -%}

@@ -16,6 +16,14 @@
 {%- endmacro -%}
 
 
+{#- Columns as dbt has them. With --empty and --sample, the relation itself is a subquery. -#}
+{%- macro _columns_of_all_rows(relation) -%}
+    {%- do return(adapter.get_columns_in_relation(api.Relation.create(
+        database=relation.database, schema=relation.schema, identifier=relation.identifier
+    ))) -%}
+{%- endmacro -%}
+
+
 {#- The types of a table's columns, by their names in lower case. -#}
 {%- macro _types(table) -%}
     {%- set declared = tidemark._declared(table) -%}

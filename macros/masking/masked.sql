@@ -9,7 +9,7 @@
         {{ return('select * from ' ~ relation) }}
     {%- endif -%}
     {%- set hidden = tidemark._hidden_columns(tidemark._node_of(relation), role) -%}
-    {%- set columns = adapter.get_columns_in_relation(relation) -%}
+    {%- set columns = tidemark._columns_of_all_rows(relation) -%}
     {%- if not columns -%}
         {#- It is not built yet, as when dbt compiles a new project. -#}
         {{ return('select * from ' ~ relation ~ ' where false') }}

@@ -25,7 +25,7 @@
         ) -%}
     {%- endfor -%}
     {%- set types = {} -%}
-    {%- for column in adapter.get_columns_in_relation(relation) -%}
+    {%- for column in tidemark._columns_of_all_rows(relation) -%}
         {%- do types.update({column.name | lower: column.dtype | lower}) -%}
     {%- endfor -%}
     {%- for name in feed.columns.keys() | list + [table.batch, table.changed_at] if name and name | lower not in types -%}

@@ -198,7 +198,7 @@ def test_what_a_table_of_others_may_contain(project: Project) -> None:
         return " ".join(each.message or "" for each in results)
 
     # The first batch is 0, and a build was there before it. A NULL is a value: only texts are '?'.
-    project.build()
+    project.build("--empty")
     append("(1, 1, 5, false, 1, timestamp'2024-01-01', 0)")
     project.build()
     append("(1, 1, null, true, 2, timestamp'2024-01-02', 1)")
