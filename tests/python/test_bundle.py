@@ -78,15 +78,6 @@ def test_our_own_profile_and_links_within_the_project_are_packed(project: Path) 
     assert not {"profiles/key.pem", "models/gone.sql"} & found
 
 
-def test_dbt_s_packages_are_packed_from_where_the_project_has_them(project: Path) -> None:
-    (project / "dbt_project.yml").write_text("name: x\npackages-install-path: modules\n")
-    (project.parent / "own").mkdir()
-    (project.parent / "own" / "m.sql").write_text("m")
-    (project / "modules").mkdir()
-    (project / "modules" / "own").symlink_to(project.parent / "own")
-    assert "modules/own/m.sql" in packed(project)
-
-
 @pytest.mark.parametrize(
     ("file", "text"),
     [

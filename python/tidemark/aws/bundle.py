@@ -23,7 +23,7 @@ _NOT_FOR_JOBS = (_PACKAGE / "scaffold" / "examples", _PACKAGE / "scaffold" / "te
 # The project files that dbt and landing read. The bundle contains no other files.
 _PROJECT = (
     *("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml", "selectors.yml"),
-    *(".dbtignore", "profiles.yml", "profiles"),
+    *(".dbtignore", "profiles.yml", "profiles", "dbt_packages"),
 )
 _FOLDERS = {
     **{"model": "models", "macro": "macros", "snapshot": "snapshots", "seed": "seeds"},
@@ -72,17 +72,12 @@ def _written(folder: Path) -> list[Path]:
         for name in settings.get(f"{kind}-paths", [usual])
     }
     of_tests = [name for name, kind in own.items() if kind == "test"]
-    _zip(folder / "project.zip", project, [*_PROJECT, _packages(project), *own], of_tests)
+    _zip(folder / "project.zip", project, [*_PROJECT, *own], of_tests)
     _zip(folder / "tidemark.zip", _PACKAGE.parent, ["tidemark", "dbt_tidemark.py"])
     shutil.copy(_PACKAGE.parent / "tidemark_job.py", folder)
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in sorted(modules())))
     order = ("tidemark_job.py", "tidemark.zip", "requirements.txt", "project.zip")
     return [folder / name for name in order]
-
-
-def _packages(project: Path) -> str:
-    settings = yaml.safe_load((project / "dbt_project.yml").read_text())
-    return str(settings.get("packages-install-path", "dbt_packages"))
 
 
 def _zip(file: Path, root: Path, names: Sequence[str], of_tests: Collection[str] = ()) -> None:
@@ -120,7 +115,7 @@ def _files(root: Path, top: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
 
 def _require_inside(root: Path, link: Path) -> None:
     # dbt creates links for local packages.
-    packages = root / _packages(paths.project_dir())
+    packages = root / "dbt_packages"
     installed = [*packages.iterdir()] if packages.is_dir() else []
     place = link.resolve()
     if not any(place.is_relative_to(each.resolve()) for each in (root, *installed)):
