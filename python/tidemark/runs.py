@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidemark import formats, maintain, outcome, paths, report, storage, targets
@@ -212,13 +213,24 @@ class Run:
         newest = ledger.read(own, {}).newest_loads
         failed = [entry.feed.name for entry in landed if entry.failure]
         blocked = parsed.below(parsed.sources_of(failed))
+        build_nodes = partial(
+            build, parsed, own, self.id, self.tell, newest=newest, verbose=self.verbose
+        )
         failure: TidemarkError | None = None
         anew = set[str]()
         if retracted := [entry for entry in landed if entry.retracted and not entry.failure]:
             below = parsed.below(parsed.sources_of([entry.feed.name for entry in retracted]))
             anew = {name for name in below - blocked if parsed.nodes[name].select}
             try:
-                self._rebuild(spark, parsed, own, retracted, anew, newest)
+                if anew:
+                    feeds = report.some(sorted(each.feed.name for each in retracted))
+                    self.tell(f"Rebuilding what depends on {feeds}.")
+                    session.started(spark)
+                    # Nothing else: other nodes may have rows that their sources no longer have.
+                    before, select = project.read_builds(own), selectors(parsed, anew)
+                    build_nodes(known=before, select=select, full_refresh=True)
+                done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
+                ledger.write(own, done_with, "retracted", self.id)
             except TidemarkError as error:
                 failure = error
         known = project.read_builds(own)
@@ -250,53 +262,10 @@ class Run:
         self.tell(f"Building {what}.")
         # dbt would try a start that failed again.
         session.started(spark)
-        build(
-            parsed,
-            own,
-            self.id,
-            self.tell,
-            newest=newest,
-            known=known,
-            select=select,
-            exclude=exclude,
-            verbose=self.verbose,
-        )
+        build_nodes(known=known, select=select, exclude=exclude)
         if failure:
             raise failure
         return True
-
-    def _rebuild(
-        self,
-        spark: "SparkSession",
-        parsed: project.Project,
-        own: books.Books,
-        retracted: Sequence[Landed],
-        names: Collection[str],
-        newest: Mapping[str, int],
-    ) -> None:
-        """Build what is below feeds of which a file was retracted, as if it had never landed.
-
-        Only that: other nodes that are due may have rows that their sources no longer have.
-        """
-        from tidemark.spark import session
-
-        if names:
-            feeds = report.some(sorted(each.feed.name for each in retracted))
-            self.tell(f"Rebuilding what depends on {feeds}.")
-            session.started(spark)
-            build(
-                parsed,
-                own,
-                self.id,
-                self.tell,
-                newest=newest,
-                known=project.read_builds(own),
-                select=selectors(parsed, names),
-                verbose=self.verbose,
-                full_refresh=True,
-            )
-        done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
-        ledger.write(own, done_with, "retracted", self.id)
 
 
 def build(
