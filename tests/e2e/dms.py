@@ -162,10 +162,16 @@ class Capture:
         self._thread = None
 
     def crash(self) -> None:
-        """End it behind a file, when the next start will repeat changes."""
+        """End it behind a file, when the next start will repeat changes.
+
+        That needs changes. So it makes some: the clients may have done their work.
+        """
+        assert self._thread
         self._must_crash.set()
-        if self._thread:
-            self._thread.join(60)
+        end = datetime.now(UTC) + timedelta(seconds=60)
+        while self._thread.is_alive() and datetime.now(UTC) < end:
+            self.source.sql("call work.change_customer(work.customer(1))")
+            self._thread.join(self.task.interval)
         error, self._error, self._thread = self._error, None, None
         assert isinstance(error, CrashError), f"did not crash: {error!r}"
 
