@@ -12,7 +12,7 @@
 #}
 {%- macro changes_in_scope(changes, feed, table, scope, cut=none) -%}
 
-{%- set key = feed.key | join(', ') -%}
+{%- set key = tidemark.quoted(feed.key) -%}
 {%- set known = '_load_id <= ' ~ scope.newest if scope.newest is defined and scope.newest is not none else 'true' -%}
 {%- set newer = '_load_id > ' ~ scope.watermark ~ ('' if known == 'true' else ' and ' ~ known) -%}
 {%- set in_scope = {'newer': newer, 'nothing': 'false'}.get(scope.kind, known) -%}

@@ -289,14 +289,14 @@
         {%- endfor %}
     {%- endset -%}
     {%- if is_there and not is_incremental() -%}
-        {%- set key = feed.key | join(', ') -%}
+        {%- set key = tidemark.quoted(feed.key) -%}
         {%- set wrong = run_query(
             'select max(to_json(struct(' ~ key ~ '))) as of_key from (select' ~ columns ~ ' 1 as one from ' ~ before
-            ~ ') group by ' ~ key ~ ' having count(*) > 1 or ' ~ feed.key | join(' is null or ') ~ ' is null limit 1'
+            ~ ') group by ' ~ key ~ ' having count(*) > 1 or ' ~ tidemark._is_null(feed.key) ~ ' limit 1'
         ).rows -%}
         {%- for row in wrong -%}
             {%- do exceptions.raise_compiler_error(
-                "before: " ~ before ~ " must have one row for each key (" ~ key ~ "), and no NULL in it. Correct the rows with "
+                "before: " ~ before ~ " must have one row for each key (" ~ feed.key | join(', ') ~ "), and no NULL in it. Correct the rows with "
                 ~ row['of_key'] ~ "."
             ) -%}
         {%- endfor -%}

@@ -7,7 +7,7 @@
 {%- for name in ('late', 'settled') if scope[name ~ '_keys'] %}
 {{ name }}_keys as (
 
-    select {{ feed.key | join(', ') }} from {{ scope.new_keys }} where is_{{ name }}
+    select {{ tidemark.quoted(feed.key) }} from {{ scope.new_keys }} where is_{{ name }}
 
 ),
 {% endfor %}

@@ -168,9 +168,9 @@
 {%- macro _first_changes(changes, feed) -%}
     select
         count(*) as changes,
-        count(distinct {{ feed.key | join(', ') }}) as changed_keys,
+        count(distinct {{ tidemark.quoted(feed.key) }}) as changed_keys,
         count_if(_op = 'T') as truncates,
-        count_if(_op <> 'T' and ({{ feed.key | join(' is null or ') }} is null)) as without_key,
+        count_if(_op <> 'T' and ({{ tidemark._is_null(feed.key) }})) as without_key,
         {{ tidemark._unknown_reloads(feed) }} as unknown_reloads{{ tidemark._newest(feed) }}
 
     from {{ changes }}
@@ -322,7 +322,7 @@
     time of a key may be that of an older change.
 #}
 {%- macro _judged_keys(changes, feed, table, scope, is_current, can_go_on) -%}
-    {%- set key = feed.key | join(', ') -%}
+    {%- set key = tidemark.quoted(feed.key) -%}
     {%- set shows_the_last = not is_current and not feed.partial -%}
     {%- if not can_go_on -%}
     select distinct

@@ -13,7 +13,7 @@ from {{ changes }} as known
 left semi join (select * from {{ changes }} where {{ is_new }}) as news
     on
         {%- for name in key %}
-        {% if not loop.first %}and {% endif %}known.{{ name }} = news.{{ name }}
+        {% if not loop.first %}and {% endif %}known.`{{ name }}` = news.`{{ name }}`
         {%- endfor %}
 
 union

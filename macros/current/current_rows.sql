@@ -4,7 +4,7 @@
 #}
 {%- macro current_rows(changes, feed, scope, merges) -%}
 
-{%- set key = feed.key | join(', ') -%}
+{%- set key = tidemark.quoted(feed.key) -%}
 {%- set replaces = merges and (scope.late_keys or scope.kind == 'everything') -%}
 {%- set cut = tidemark.cut_of(feed) if replaces or not merges -%}
 {%- set goes_on = merges and feed.partial and scope.goes_on -%}

@@ -135,10 +135,10 @@
     `version_key` gives for it.
 #}
 {%- macro _cuts_times(changes, feed, names) -%}
-    {%- set key = feed.key | join(', ') -%}
+    {%- set key = tidemark.quoted(feed.key) -%}
     {%- set finer = [] -%}
     {%- for name in feed.key if feed.columns[name].startswith('timestamp') -%}
-        {%- do finer.append("date_trunc('millisecond', " ~ name ~ ") <> " ~ name) -%}
+        {%- do finer.append("date_trunc('millisecond', `" ~ name ~ "`) <> `" ~ name ~ "`") -%}
     {%- endfor -%}
     {%- set lacking -%}
         select 1

@@ -4,7 +4,7 @@
 #}
 {%- macro history_rows(changes, feed, shape, scope, merges) -%}
 
-{%- set key = feed.key | join(', ') -%}
+{%- set key = tidemark.quoted(feed.key) -%}
 {%- set per_key = key ~ (', _as_of' if shape.bitemporal else '') -%}
 {%- set in_order = 'partition by ' ~ per_key ~ ' order by _order' -%}
 {%- set continues = merges and scope.goes_on -%}
@@ -526,7 +526,7 @@ in_each_load as (
 
     from versions
 
-    inner join loads_of_key using ({{ feed.key | join(', ') }}, _as_of)
+    inner join loads_of_key using ({{ tidemark.quoted(feed.key) }}, _as_of)
 
 ),
 

@@ -8,7 +8,7 @@
 {%- macro version_key(feed, valid_from, known_from=none) -%}
     md5(to_json(
         struct(
-            {{- feed.key | join(', ') }}, unix_micros({{ valid_from }}) as valid_from
+            {{- tidemark.quoted(feed.key) }}, unix_micros({{ valid_from }}) as valid_from
             {%- if known_from %}, unix_micros({{ known_from }}) as known_from{% endif -%}
             {%- for name in feed.key if feed.columns[name].startswith('timestamp') -%}
             , nullif(pmod(unix_micros(cast(`{{ name }}` as timestamp)), 1000), 0) as `{{ name }} below milliseconds`

@@ -74,7 +74,8 @@ using {{ rows }} as DBT_INTERNAL_SOURCE
 
 on
     {%- for key in keys %}
-    DBT_INTERNAL_SOURCE.{{ key }} {{ format.compares_keys }} DBT_INTERNAL_DEST.{{ key }}
+    {%- set name = adapter.quote(key) if modules.re.search('[^a-zA-Z0-9_.`]', key) else key %}
+    DBT_INTERNAL_SOURCE.{{ name }} {{ format.compares_keys }} DBT_INTERNAL_DEST.{{ name }}
     {%- if not loop.last %} and{% endif %}
     {%- endfor %}
     {%- for predicate in incremental_predicates or [] %}

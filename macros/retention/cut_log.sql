@@ -93,7 +93,7 @@
 
 {#- The rows of the log to delete. -#}
 {%- macro _old_changes(feed, log, cut, keeps_load) -%}
-    {%- set key = feed.key | join(', ') -%}
+    {%- set key = tidemark.quoted(feed.key) -%}
     with
 
     changes as (

@@ -8,7 +8,7 @@
     change. So a change may split it, or go on with it, and numbers go on.
 #}
 {%- macro versions_before_cut(feed, shape, table, keys) -%}
-{%- set key = feed.key | join(', ') -%}
+{%- set key = tidemark.quoted(feed.key) -%}
 {%- set there = tidemark._columns(table) | map('lower') | list -%}
 {%- set version = 'last_before._version.' -%}
 {%- set has_ended = 'false' if shape.show_deletes else 'coalesce(' ~ version ~ shape.names.valid_to ~ ' < _first_at, false)' -%}

@@ -89,7 +89,7 @@
 
         where
             case
-                when _op <> 'T' and (`{{ feed.key | join('` is null or `') }}` is null)
+                when _op <> 'T' and ({{ tidemark._is_null(feed.key) }})
                     then raise_error('{{ row }}without a key: its column {{ feed.key | join(' or ') }} is NULL.')
                 when _op <> 'R' and (`{{ feed.sequence | join('` is null or `') }}` is null)
                     then raise_error('{{ row }}without a sequence: its column {{ feed.sequence | join(' or ') }} is NULL.')

@@ -229,7 +229,13 @@ class Run:
                     # Nothing else: other nodes may have rows that their sources no longer have.
                     before, select = project.read_builds(own), selectors(parsed, anew)
                     build_nodes(known=before, select=select, full_refresh=True)
-                done_with = [(each.feed, *pair) for each in retracted for pair in each.retracted]
+                # A model that is blocked still has the rows: the next run rebuilds it.
+                done_with = [
+                    (each.feed, *pair)
+                    for each in retracted
+                    if not parsed.below(parsed.sources_of([each.feed.name])) & blocked
+                    for pair in each.retracted
+                ]
                 ledger.write(own, done_with, "retracted", self.id)
             except TidemarkError as error:
                 failure = error

@@ -324,6 +324,39 @@ def test_a_file_that_is_taken_back_was_never_there(
 
 
 @pytest.mark.slow
+def test_a_table_that_fails_keeps_a_retraction_open(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """That of its own file, and of others' files in the models below it."""
+    for table in ("a", "b"):
+        project.add(f"halfway.{table}", {"id": "int"}, "id")
+        project.land(f"halfway/{table}/20240101-100000000.csv", "I,1\n")
+        project.land(f"halfway/{table}/20240102-100000000.csv", "I,2\n")
+    config = "config(materialized='incremental', incremental_strategy='append')"
+    sides = [f"select '{it}' as side, id from {{{{ ref('cur_halfway__{it}') }}}}" for it in "ab"]
+    rows = f"with sides as ({' union all '.join(sides)}) select * from sides"
+    if_new = "{% if is_incremental() %}where false{% endif %}"
+    project.write("models/marts/halfway_both.sql", f"{{{{ {config} }}}} {rows} {if_new}")
+    assert tidemark(project, "run") == 0
+    properties = "alter table log_halfway.b {} tblproperties ('delta.appendOnly'{})"
+    project.spark.sql(properties.format("set", " = 'true'"))
+    assert tidemark(project, "retract", "halfway/b/20240102-100000000.csv") == 1
+    assert "halfway.b" in capfd.readouterr().err
+
+    project.land("halfway/a/20240103-100000000.csv", "I,3\n")
+    assert tidemark(project, "retract", "halfway/a/20240102-100000000.csv") == 1
+    assert project.rows("current.cur_halfway__a", ["id"]) == [(1,), (3,)]
+    project.spark.sql(properties.format("unset", ""))
+    assert tidemark(project, "run") == 0
+    assert project.rows("current.cur_halfway__b", ["id"]) == [(1,)]
+    both = project.rows("marts.halfway_both", ["side", "id"], "1, 2")
+    assert both == [("a", 1), ("a", 3), ("b", 1)]
+    capfd.readouterr()
+    assert tidemark(project, "run") == 0
+    assert "etract" not in capfd.readouterr().out
+
+
+@pytest.mark.slow
 def test_a_file_that_was_set_aside_and_deleted_is_given_up(
     project: Project, capfd: pytest.CaptureFixture[str]
 ) -> None:

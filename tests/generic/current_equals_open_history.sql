@@ -13,7 +13,7 @@
 
     open_versions as (
 
-        select {{ columns | join(', ') }}
+        select {{ tidemark.quoted(columns) }}
 
         from {{ model }}
 
@@ -23,7 +23,7 @@
 
     current_rows as (
 
-        select {{ columns | join(', ') }} from {{ current }}
+        select {{ tidemark.quoted(columns) }} from {{ current }}
 
     )
 

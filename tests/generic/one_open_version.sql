@@ -9,14 +9,14 @@
 {% test one_open_version(model, key) %}
 
     select
-        {{ key | join(', ') }},
+        {{ tidemark.quoted(key) }},
         count(*) as open_versions
 
     from {{ model }}
 
     where is_current
 
-    group by {{ key | join(', ') }}
+    group by {{ tidemark.quoted(key) }}
 
     having count(*) > 1
 

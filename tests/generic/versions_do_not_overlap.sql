@@ -16,7 +16,7 @@
         select
             *,
             lead(valid_from) over (
-                partition by {{ key | join(', ') }}
+                partition by {{ tidemark.quoted(key) }}
                 order by valid_from
             ) as next_valid_from
 
@@ -25,7 +25,7 @@
     )
 
     select
-        {{ key | join(', ') }},
+        {{ tidemark.quoted(key) }},
         valid_from,
         valid_to,
         next_valid_from

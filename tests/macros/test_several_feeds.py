@@ -78,7 +78,7 @@ def test_a_truncate_deletes_the_keys_of_its_feed() -> None:
 def test_a_table_before_is_older_than_every_change() -> None:
     macros = Macros(answers=[[]], columns=["ID", "name"])
     found = macros.changes_of_feeds(CHANGES[0], EU, before=Relation("hand.orders"))
-    assert "having count(*) > 1 or id is null" in macros.asked[0]
+    assert "having count(*) > 1 or `id` is null" in macros.asked[0]
     _, of_before = found["changes"].split("union all")
     assert "'phase', -1" in of_before
     assert "cast(0 as bigint) as _load_id" in of_before

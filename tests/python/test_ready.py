@@ -119,10 +119,10 @@ def test_the_program_passes_a_command_on(project: Path) -> None:
         told.stdout == f"Nothing has landed in {project.parent / 'of_ready'} yet: tidemark run.\n"
     )
     assert told.stderr == ""
-    # Only a fork has dbt: its import would take seconds.
+    # Only a fork has what commands need.
     code = f"import sys; sys.argv[1:] = ['status']; {program.replace('raise SystemExit', 'print')}"
     ended = subprocess.run(
-        [sys.executable, "-c", f"{code}; print('dbt' in sys.modules)"],
+        [sys.executable, "-c", f"{code}; print('tidemark.cli' in sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

@@ -77,12 +77,15 @@ def land(
             landed.failure = landed.failure or without_log.get(landed.feed.name, "")
             if landed.failure:
                 continue
-            for load_id, file in book.retracting(landed.feed):
-                landed.retracted.append((load_id, file))
-                if retracts:
-                    _take_back(spark, landed.feed, load_id, file)
-                else:
-                    landed.failure = str(Why.TO_BE_RETRACTED(file=file.path))
+            landed.retracted = book.retracting(landed.feed)
+            for load_id, file in landed.retracted:
+                try:
+                    if retracts:
+                        _take_back(spark, landed.feed, load_id, file)
+                    else:
+                        landed.failure = str(Why.TO_BE_RETRACTED(file=file.path))
+                except Exception as error:  # the other tables land
+                    landed.failure = session.readable(error)
         todo = [(each, each.plan) for each in work if each.plan and not each.failure]
         planned = [(each.feed, plan.load_id, file) for each, plan in todo for file in plan.files]
         ledger.write(own, planned, "planned", run_id)
