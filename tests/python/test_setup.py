@@ -168,7 +168,10 @@ def test_set_up_goes_on_when_there_can_be_no_archive(
     assert class_archive.is_tried(jars.session_locks())
     jars.prepare()
     assert capsys.readouterr().err == ""
-    assert "Java wrote nothing" in archive.with_suffix(".failed").read_text()
+    failed = archive.with_suffix(".failed")
+    assert "Java wrote nothing" in failed.read_text()
+    os.utime(failed, (0, 0))
+    assert not class_archive.is_tried(jars.session_locks())
     monkeypatch.setattr(paths, "jar_dir", lambda: Path("/proc/none"))
     monkeypatch.setattr(jars, "installed_jars", lambda locks: [])
     class_archive.make(jars.session_locks())

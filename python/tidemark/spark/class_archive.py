@@ -25,6 +25,8 @@ from tidemark.spark import jars, java
 
 _SECONDS = 300
 _UNUSED = 30 * 24 * 3600
+# A full disk or too little memory may be over by then.
+_TRY_AGAIN = 24 * 3600
 # Log to stderr, which goes to Spark's log, why Java rejects an archive. Standard output has rows.
 _TELL_STDERR = "-Xlog:disable -Xlog:all=warning:stderr"
 
@@ -64,9 +66,11 @@ def _is_made(archive: Path) -> bool:
 
 
 def is_tried(locks: Iterable[Path]) -> bool:
-    """Whether the archive exists, is being made, or could not be made."""
+    """Whether the archive exists, is being made, or could not be made in the last day."""
     archive = file(locks)
-    if _is_made(archive) or _failed(archive).exists():
+    failed = _failed(archive)
+    has_failed = failed.exists() and time.time() - failed.stat().st_mtime < _TRY_AGAIN
+    if has_failed or _is_made(archive):
         return True
     with _only_here() as folder:
         return folder is None
