@@ -95,6 +95,7 @@
         'kept': kept,
         'partial': tidemark._partial_rows(settings, columns, key + sequence, in_log),
         'has_generations': settings.format == 'dms' and sequence | length > 0,
+        'is_of_folders': settings.get('extract_is') == 'folder',
         'table': tidemark._table_settings(settings),
         'logs': [log] if log else [],
     }) -%}

@@ -71,7 +71,7 @@
         if(
             _is_initial,
             null,
-            named_struct('file_at', _file_at, 'file', {{ tidemark.file_of_change(feed) }}, 'position', _position)
+            named_struct('file_at', _file_at, 'file', {{ tidemark._file_in_order(feed) }}, 'position', _position)
         )
     {%- else -%}
         if(
@@ -88,5 +88,18 @@
             )
             {%- endif %}
         )
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#-
+    The truncate of an extract that is a folder has the folder as its file. The extracts `2024-01-31` and
+    `2024-01-31-again` must not mix, although `-` comes before `/`.
+-#}
+{%- macro _file_in_order(feed) -%}
+    {%- if feed.is_of_folders -%}
+        translate({{ tidemark.file_column() }}, '/', char(1))
+    {%- else -%}
+        {{ tidemark.file_of_change(feed) }}
     {%- endif -%}
 {%- endmacro -%}

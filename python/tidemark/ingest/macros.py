@@ -40,6 +40,7 @@ def place_of_change(feed: Feed, *, has_reloads: bool) -> str:
         "epoch_at": feed.epoch_at,
         "format": feed.format,
         "has_generations": feed.has_generations,
+        "is_of_folders": feed.extract_is == "folder",
         "is_placed": feed.is_placed,
         "sequence": feed.sequence_columns,
     }
