@@ -6,6 +6,7 @@ tables. Random cases run on Hudi as they do on Delta.
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -321,15 +322,32 @@ def test_a_merged_table_keeps_its_format(lab: Lab) -> None:
         assert sorted_rows(lab, f"history.{file.stem}") == rows
 
 
-def test_a_new_column_is_added_and_a_wider_type_needs_a_rebuild(lab: Lab) -> None:
-    yml = next(
-        file
-        for file in (lab.project.folder / "models").rglob("*.yml")
-        if "hud" in file.read_text() and "amount" in file.read_text()
-    )
+def declaration(lab: Lab, feed: str) -> tuple[Path, Any, Any]:
+    """The file with the feeds, its content, and of it what declares this feed."""
+    yml = next((lab.project.folder / "models").rglob("_hud__sources.yml"))
+    told = yaml.safe_load(yml.read_text())
+    (table,) = [each for each in told["sources"][0]["tables"] if each["name"] == feed]
+    return yml, told, table
+
+
+def test_drift_is_refused_before_writing(lab: Lab) -> None:
+    yml, told, table = declaration(lab, "pairs")
     text = yml.read_text()
-    told = yaml.safe_load(text)
-    (table,) = [each for each in told["sources"][0]["tables"] if each["name"] == "orders"]
+    table["config"]["meta"]["feed"]["exclude_columns"] = "note"
+    yml.write_text(yaml.safe_dump(told, sort_keys=False))
+    models = ("cur_hud__pairs", "hist_hud__pairs")
+    tables = [f"current.{models[0]}", f"history.{models[1]}"]
+    before = [(written(each), sorted_rows(lab, each)) for each in tables]
+    said = lab.refused("build", "--select", *models)
+    yml.write_text(text)
+    for model in models:
+        assert f"dbt build --full-refresh --select {model}" in said
+    assert said.count("columns left out was not set and is now note") == len(models)
+    assert [(written(each), sorted_rows(lab, each)) for each in tables] == before
+
+
+def test_a_new_column_is_added_and_a_wider_type_needs_a_rebuild(lab: Lab) -> None:
+    yml, told, table = declaration(lab, "orders")
     table["columns"].append({"name": "more", "data_type": "string"})
     yml.write_text(yaml.safe_dump(told, sort_keys=False))
     lab.project.land("hud/orders/20240104-100000000.csv", "U,4,vier,4.00,4,new\n")
