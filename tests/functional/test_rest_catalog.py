@@ -21,7 +21,11 @@ from tests.functional import test_table_formats as table_formats
 from tests.project import Project
 from tidemark.spark import spark_line
 
-pytestmark = [pytest.mark.functional, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.functional,
+    pytest.mark.slow,
+    pytest.mark.skipif(spark_line.name() == "3.5", reason="PySpark 3.5 has no Connect server"),
+]
 
 CURRENT, HISTORY = "iceberg.current.cur_club__people", "iceberg.history.hist_club__people"
 MODELS = {
@@ -43,10 +47,7 @@ print(json.dumps([[row["id"], row["name"]] for row in rows]))
 
 @dataclass
 class Club:
-    """A project whose tables are in a REST catalog. Its commands use a Spark that is up.
-
-    PySpark 3.5 has no Connect server, so there each command starts a Spark.
-    """
+    """A project whose tables are in a REST catalog. Its commands use a Spark that is up."""
 
     project: Project
     folder: Path
@@ -89,8 +90,7 @@ class Club:
 
     def build_and_merge(self) -> None:
         """Start Spark, and build from the files that are there and two more, the last one late."""
-        if spark_line.name() != "3.5":
-            assert "Spark is up." in self.run("up")
+        assert "Spark is up." in self.run("up")
         self.run("run")
         self.land(3, "U,1,aaa\nD,2,\nI,3,c\n")
         self.run("run")
@@ -163,7 +163,6 @@ def test_a_full_refresh_and_docs_know_the_tables(club: Club) -> None:
     assert columns == ["id", "name"]
 
 
-@pytest.mark.skipif(spark_line.name() == "3.5", reason="versions name no runs on Spark 3.5")
 def test_a_table_goes_back_to_a_run(club: Club) -> None:
     club.land(4, "U,3,cc\n")
     club.run("run", TIDEMARK_RUN_ID="before")
