@@ -74,7 +74,9 @@ using {{ rows }} as DBT_INTERNAL_SOURCE
 
 on
     {%- for key in keys %}
-    {%- set name = adapter.quote(key) if modules.re.search('[^a-zA-Z0-9_.`]', key) else key %}
+    {#- The model may have quoted it, or name a field. -#}
+    {%- set is_sql = modules.re.search('[`.]', key) or modules.re.fullmatch('[a-zA-Z0-9_]+', key) -%}
+    {%- set name = key if is_sql else tidemark.quoted([key]) %}
     DBT_INTERNAL_SOURCE.{{ name }} {{ format.compares_keys }} DBT_INTERNAL_DEST.{{ name }}
     {%- if not loop.last %} and{% endif %}
     {%- endfor %}

@@ -91,7 +91,7 @@
             case
                 when _op <> 'T' and ({{ tidemark._is_null(feed.key) }})
                     then raise_error('{{ row }}without a key: its column {{ feed.key | join(' or ') }} is NULL.')
-                when _op <> 'R' and (`{{ feed.sequence | join('` is null or `') }}` is null)
+                when _op <> 'R' and ({{ tidemark._is_null(feed.sequence) }})
                     then raise_error('{{ row }}without a sequence: its column {{ feed.sequence | join(' or ') }} is NULL.')
                 else true
             end

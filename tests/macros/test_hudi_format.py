@@ -74,6 +74,13 @@ def test_a_merge_compares_only_the_key_and_its_clauses_exclude_each_other() -> N
     ) in sql
 
 
+@pytest.mark.parametrize(
+    ("key", "name"), [("größe", "`größe`"), ("`a b`", "`a b`"), ("a.größe", "a.größe")]
+)
+def test_a_merge_quotes_a_key_unless_the_model_has(key: str, name: str) -> None:
+    assert f"on DBT_INTERNAL_SOURCE.{name} = DBT_INTERNAL_DEST.{name} when" in merge(unique_key=key)
+
+
 def test_a_key_of_several_columns_is_checked_for_texts_that_hudi_confuses() -> None:
     sql = merge(unique_key=["id", "part"])
     assert "using ( select `id`, `part`, cast(`v` as int) as `v` from rows where case when" in sql
