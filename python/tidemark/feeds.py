@@ -20,6 +20,8 @@ ERASURES = ("delete", "mask")
 # Columns that a history table adds.
 RESERVED = ("version_key", "valid_from", "valid_to", "is_current", "version_number")
 
+# Letters of any alphabet. Names with _ in front are Tidemark's.
+COLUMN_NAME = re.compile(r"[^\W\d_]\w*")
 _SUBJECT = re.compile(r"(\w+(\.\w+\.\w+)?)?")
 _TYPE = re.compile(
     r"string|boolean|tinyint|smallint|int|integer|bigint|float|double|date|timestamp"
@@ -351,7 +353,7 @@ def _columns(told: Mapping[str, Any], problems: list[str]) -> tuple[Column, ...]
                 f"column {column.name} has the data_type {column.type}: a decimal has 1 to 38 "
                 "digits, and at most as many after the point."
             )
-        if not re.fullmatch(r"[^\W\d_]\w*", column.name):
+        if not COLUMN_NAME.fullmatch(column.name):
             problems.append(
                 f"column '{column.name}': a name starts with a letter and goes on with letters, "
                 "digits and _ (names with _ in front are Tidemark's)."

@@ -626,6 +626,12 @@ def test_names_that_cannot_be_columns_are_left_to_landing(landing: Landing) -> N
     assert tables["s.u"].columns == {"id": "bigint"}
 
 
+def test_letters_outside_a_z_may_be_in_names(landing: Landing) -> None:
+    landing.land("s/t/a.csv", "größe,Straße,naïve text\n1,2,x\n")
+    columns = landing.tables()["s.t"].columns
+    assert columns == {"größe": "bigint", "Straße": "bigint", "naïve_text": "string"}
+
+
 def test_a_large_file_is_read_at_its_beginning_only(landing: Landing) -> None:
     rows = "".join(f'{number},"line\n{"x" * 100}"\n' for number in range(20_000))
     landing.land("s/t/a.csv", f"id,text\n{rows}999999,not a number,too many\n")

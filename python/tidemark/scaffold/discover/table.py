@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidemark.feeds import RESERVED
+from tidemark.feeds import COLUMN_NAME, RESERVED
 from tidemark.readers.records import declared_names, safe_name
 from tidemark.scaffold import sampling
 from tidemark.scaffold.sampling import Column, Sample, UnreadableSampleError
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME_LIKE = re.compile(r"[^\W\d][\w $#.()/%-]*")
 _IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman"}
 
@@ -91,9 +90,9 @@ def set_columns(table: Table, found: Mapping[str, Sequence[Column]]) -> dict[str
     names = [name for name in found if name]
     wanted: dict[str, str] = {}
     for name in names:
-        plain = name if NAME.fullmatch(name) else safe_name(name).lstrip("_")
+        plain = name if COLUMN_NAME.fullmatch(name) else safe_name(name).lstrip("_")
         taken = {other.lower() for other in (*wanted.values(), *RESERVED)}
-        if NAME.fullmatch(plain) and plain.lower() not in taken:
+        if COLUMN_NAME.fullmatch(plain) and plain.lower() not in taken:
             wanted[name] = plain
     # Landing must match each column to its declared name.
     at_place = declared_names(dict(enumerate(names)), list(wanted.values()))

@@ -8,13 +8,14 @@ from pyarrow import fs
 
 from tidemark import places
 from tidemark.errors import ConfigError
+from tidemark.feeds import COLUMN_NAME
 from tidemark.ingest.file_names import SIDE, is_change
 from tidemark.readers.records import safe_name
 from tidemark.scaffold import discover, sampling
 from tidemark.scaffold.discover import NoTableError, Survey, Table, dms_hints
 from tidemark.scaffold.discover.dms import set_sequence
 from tidemark.scaffold.discover.dms_task import Task
-from tidemark.scaffold.discover.table import NAME, check_texts
+from tidemark.scaffold.discover.table import check_texts
 
 
 class _Landing(Protocol):
@@ -176,7 +177,7 @@ def _set_columns_without_files(task: Task, schema: str, table: str, found: Table
     known = {task.column(schema, table, name): "string" for name in task.key(schema, table)}
     known |= task.added(schema, table)
     if task.has_names:
-        found.columns = {name: kind for name, kind in known.items() if NAME.fullmatch(name)}
+        found.columns = {name: kind for name, kind in known.items() if COLUMN_NAME.fullmatch(name)}
         order = ""
     else:
         order = ", in their order"
