@@ -34,7 +34,8 @@
             {%- for log in feed.logs or [] if adapter.newest_rows is defined -%}
                 {%- do tidemark.generate_code_for((adapter.newest_rows(log) or {}).get('row_count')) -%}
             {%- endfor -%}
-            {%- set known = tidemark._of_changes(tidemark._first_changes(changes, feed), feed) -%}
+            {%- set known = tidemark._told_by_log('first_changes', changes, feed)
+                or tidemark._of_changes(tidemark._first_changes(changes, feed), feed) -%}
             {%- do tidemark._require_known_reloads(changes, feed, known['unknown_reloads']) -%}
             {%- do tidemark._require_keys(changes, feed, known['without_key']) -%}
             {%- do scope.update({
@@ -57,8 +58,11 @@
 
     {#- In epochs, sequences start again, so bounds would make keys late that are not. -#}
     {%- set bounds = newest if newest and newest.known_until and newest.known_at and not feed.epochs else none -%}
-    {%- set query = tidemark._new_changes(changes, feed, table, watermark, bounds) -%}
-    {%- set new = tidemark._of_changes(query, feed) if bounds else run_query(query).rows[0] -%}
+    {%- set new = tidemark._told_by_log('changes_in_order', changes, feed, table, watermark, is_current is not none) if bounds -%}
+    {%- if not new -%}
+        {%- set query = tidemark._new_changes(changes, feed, table, watermark, bounds) -%}
+        {%- set new = tidemark._of_changes(query, feed) if bounds else run_query(query).rows[0] -%}
+    {%- endif -%}
     {%- do tidemark._require_known_reloads(changes, feed, new['unknown_reloads']) -%}
     {%- set late = new['late'] if is_current is none else new['late_or_not_later'] -%}
     {%- set scope = {
@@ -121,6 +125,20 @@
         {%- do return(false) -%}
     {%- endfor -%}
     {%- do return(true) -%}
+{%- endmacro -%}
+
+
+{#-
+    The row that a query of the changes would give, if the log tells it without Spark. The changes must be
+    those that `typed_changes` reads from it, and nothing else.
+-#}
+{%- macro _told_by_log(method, changes, feed) -%}
+    {%- if adapter[method] is not defined -%}{%- do return(none) -%}{%- endif -%}
+    {%- set told = adapter[method](feed, *varargs) -%}
+    {%- if not told or not adapter.is_view_of(changes, tidemark.typed_changes(feed.logs[0], feed)) -%}
+        {%- do return(none) -%}
+    {%- endif -%}
+    {%- do return(told) -%}
 {%- endmacro -%}
 
 

@@ -13,9 +13,10 @@
         has_contract or config.persist_relation_docs() or config.persist_column_docs()
     ) -%}
     {%- set reads_a_log = 'macro.tidemark.typed_changes' in model.depends_on.macros and not model.refs -%}
-    {%- if is_plain and reads_a_log and '*' not in model.raw_code and tidemark._exists_with(relation, sql) -%}
+    {%- if is_plain and reads_a_log and '*' not in model.raw_code and tidemark._is_kept(relation, sql) -%}
     select 'The view exists with this text.' as told
     {%- else -%}
+    {%- if adapter.note_view is defined -%}{%- do adapter.note_view(relation, sql) -%}{%- endif -%}
     create or replace {{ 'temporary ' if not relation.schema }}view {{ relation }}
     {% if config.persist_column_docs() -%}
     ({{ get_persist_docs_column_list(model.columns, get_columns_in_query(sql)) }})
@@ -29,11 +30,8 @@
 {%- endmacro -%}
 
 
-{%- macro _exists_with(relation, sql) -%}
-    {%- if should_full_refresh() -%}{%- do return(false) -%}{%- endif -%}
-    {%- set existing = load_relation(relation) -%}
-    {%- if not existing or not existing.is_view -%}{%- do return(false) -%}{%- endif -%}
-    {%- set _, is_there, rest = (existing.information or '').partition('View Text: ' ~ sql | trim) -%}
-    {%- set lines = rest.splitlines() -%}
-    {%- do return(is_there and lines | length > 1 and not lines[0] and lines[1].startswith('View ')) -%}
+{%- macro _is_kept(relation, sql) -%}
+    {%- do return(
+        adapter.is_view_of is defined and not should_full_refresh() and adapter.is_view_of(relation, sql)
+    ) -%}
 {%- endmacro -%}

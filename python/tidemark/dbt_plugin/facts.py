@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from dbt.adapters.spark.impl import SparkAdapter
+from dbt_common.invocation import get_invocation_id
 
 from tidemark import formats
 from tidemark.ingest import books, ledger, log
@@ -37,8 +38,8 @@ def newest_rows(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
     have deleted. `known_until` (phase and sequence) and `known_at` are SQL literals that are not
     below those of any row, or None if Delta's log does not tell. None if it tells nothing.
     """
-    table = _opened(self, relation)
-    files = _files(table)
+    table = opened(self, relation)
+    files = files_of(table)
     if files is None or not files.num_rows:
         return None
     is_told, applied = _highest(files, "_load_id")
@@ -59,7 +60,7 @@ def declared(self: SparkAdapter, relation: Any) -> dict[str, Any] | None:
     What a table declares: `columns` maps names to comments, `types` lower-case names to Spark's
     types, `properties` names to values. None if Spark must tell.
     """
-    table = _opened(self, relation)
+    table = opened(self, relation)
     if table is None:
         return None
     fields = json.loads(table.schema().to_json())["fields"]
@@ -82,12 +83,43 @@ def _sql_type(told: Any) -> str:
     return f"struct<{fields}>"
 
 
+def note_view(self: SparkAdapter, relation: Any, text: str) -> None:
+    """New on SparkAdapter, for the macro `spark__create_view_as`: dbt creates a view.
+
+    Its cache keeps what Spark said of the view before.
+    """
+    _views(self)[str(relation)] = text.strip()
+
+
+def is_view_of(self: SparkAdapter, relation: Any, text: str) -> bool:
+    """New on SparkAdapter, for views that only one macro writes: whether one has this text."""
+    noted = _views(self).get(str(relation))
+    if noted is not None or not getattr(relation, "schema", None):
+        return noted == text.strip()
+    found = self.get_relation(None, relation.schema, relation.identifier)
+    told = getattr(found, "information", "") or ""
+    _, is_there, rest = told.partition(f"View Text: {text.strip()}\n")
+    return bool(is_there) and rest.startswith("View ")
+
+
+def _views(self: SparkAdapter) -> dict[str, str]:
+    """The views that dbt has created in this invocation, and their texts."""
+    invocation = get_invocation_id()
+    with _one_at_a_time:
+        known: dict[str, str]
+        asked, known = self.__dict__.get("_tidemark_views", (None, {}))
+        if asked != invocation:
+            known = {}
+            self.__dict__["_tidemark_views"] = (invocation, known)
+    return known
+
+
 def may_begin_reload(self: SparkAdapter, log: Any) -> bool:
     """New on SparkAdapter, for the macro `log_has_reloads`: whether a query must look.
 
     A reload begins with a truncate at position 0, among the log's deletes.
     """
-    files = _files(_opened(self, log))
+    files = files_of(opened(self, log))
     if files is None or "partition._is_delete" not in files.column_names:
         return True
     deletes = files.filter(pc.field("partition._is_delete"))
@@ -105,8 +137,8 @@ def has_all_loads(self: SparkAdapter, relation: Any, source_name: str, table_nam
     hold several loads, or lost rows, proves nothing, nor does a ledger with erased rows. Of loads
     from before a cut, rows may be gone.
     """
-    table = _opened(self, relation)
-    files = None if _has_deleted_rows(table) else _files(table)
+    table = opened(self, relation)
+    files = None if has_deleted_rows(table) else files_of(table)
     cut = None if files is None else log.cut_in(table.metadata().configuration)
     known_until = cut.load_id if cut else 0
     logged = None if files is None else _rows_of_loads(files, known_until)
@@ -129,7 +161,7 @@ def ask_once(self: SparkAdapter, sql: str, logs: Sequence[Any]) -> Any:
     The first model runs the query, the others wait for its result. With logs that this process
     cannot see, or that have grown since, each model asks by itself.
     """
-    tables = [_opened(self, log) for log in logs]
+    tables = [opened(self, log) for log in logs]
     if not logs or None in tables:
         return self.execute(sql, fetch=True)[1]
     question = (sql, *((table.metadata().id, table.version()) for table in tables))
@@ -149,7 +181,7 @@ def _answer(answer: "Future[Any]", ask: Callable[[], Any]) -> None:
         answer.set_exception(error)
 
 
-def _opened(self: SparkAdapter, relation: Any) -> Any:
+def opened(self: SparkAdapter, relation: Any) -> Any:
     """A Delta table of this lake, or None. The catalog must have it where the lake's tables are."""
     if relation.database in formats.OTHERS:
         return None
@@ -168,14 +200,15 @@ def _plain(place: str) -> str:
     return re.sub(r"^file:/*", "/", place.strip())
 
 
-def _files(table: Any) -> pa.Table | None:
+def files_of(table: Any) -> pa.Table | None:
+    """The files of an opened table, with their statistics; None if delta-rs cannot tell."""
     try:
         return None if table is None else pa.table(table.get_add_actions(flatten=True))
     except Exception:  # as above
         return None
 
 
-def _has_deleted_rows(table: Any) -> bool:
+def has_deleted_rows(table: Any) -> bool:
     """Whether a table's files have rows that deletion vectors have deleted."""
     try:
         return bool(pa.table(table.deletion_vectors()).num_rows)
@@ -237,23 +270,46 @@ def _literal(files: pa.Table, column: str, data_type: Any, only: Sequence[str] =
                 parts += [f"'{field.name}'", part]
         return f"named_struct({', '.join(parts)})"
     type_name = getattr(data_type, "type", "")
+    is_told, highest = bound(files, column, type_name)
+    if not is_told:
+        return None
+    if highest is None:
+        return f"cast(null as {type_name})"
+    if isinstance(highest, int):
+        return f"cast({highest} as {type_name})"
+    if isinstance(highest, str):
+        # Spark would replace `${name}` by a setting.
+        return books.literal(highest).replace("$", "\\u0024")
+    text = highest.isoformat(sep=" ") if isinstance(highest, datetime) else highest.isoformat()
+    return f"{type_name}'{text}'"
+
+
+def bound(files: pa.Table, column: str, type_name: str) -> tuple[bool, Any]:
+    """Whether files tell a value that none of a column's is above, and it: None if all are NULL."""
     try:
         is_told, highest = _highest(files, column)
-        if is_told and highest is None:
-            return f"cast(null as {type_name})"
-        if type_name in _WHOLE and isinstance(highest, int):
-            return f"cast({highest} as {type_name})"
-        if type_name == "string" and isinstance(highest, str):
-            # Spark would replace `${name}` by a setting.
-            return books.literal(highest).replace("$", "\\u0024")
+        if not is_told or highest is None:
+            return is_told, None
         if type_name == "timestamp" and isinstance(highest, datetime):
-            return f"timestamp'{(highest + _CUT).isoformat(sep=' ')}'"
+            return True, highest + _CUT
         if type_name == "date" and isinstance(highest, date):
-            return f"date'{highest.isoformat()}'"
+            return True, highest
+        if type_name in _WHOLE and isinstance(highest, int):
+            return True, highest
+        if type_name == "string" and isinstance(highest, str):
+            return True, highest
     except (ValueError, OverflowError, pa.ArrowException):
         # Times that Python does not have.
         pass
-    return None
+    return False, None
 
 
-METHODS = (newest_rows, declared, may_begin_reload, has_all_loads, ask_once)
+METHODS = (
+    newest_rows,
+    declared,
+    note_view,
+    is_view_of,
+    may_begin_reload,
+    has_all_loads,
+    ask_once,
+)

@@ -1,4 +1,4 @@
-"""Additional adapter methods, for macros. Those that look at tables are in `facts.py`."""
+"""Additional adapter methods, for macros. `facts.py` and `changes.py` have those about tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
 
 from tidemark import formats, targets
-from tidemark.dbt_plugin import facts, hook, relations
+from tidemark.dbt_plugin import changes, facts, hook, relations
 from tidemark.errors import TidemarkError
 from tidemark.shared import shared
 from tidemark.spark import session
@@ -70,6 +70,7 @@ def install() -> None:
         format_problem,
         require_spark_of,
         *facts.METHODS,
+        *changes.METHODS,
     )
     for method in methods:
         setattr(SparkAdapter, method.__name__, available(method))

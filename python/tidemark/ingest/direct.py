@@ -328,12 +328,9 @@ class _Found:
         feed = self.load.feed
         (name,) = feed.key
         of_type = {column.name: column.type for column in feed.columns}[name]
-        # Of other types, two texts may be the same key.
-        _require(of_type == "string" or of_type in _WHOLE)
         _require(bool(self._identities) and not _repeats(self._identities))
         keys = pa.concat_tables(self._identities).column(f"of {name}").combine_chunks()
-        if of_type != "string":
-            _require_all(keys, r"0|-?[1-9]\d*")
+        require_one_spelling(keys, of_type)
         before = self._known_keys
         if before is not None:
             gone = pc.sum(pc.invert(pc.is_in(before, keys))).as_py() or 0
@@ -454,6 +451,26 @@ def require_type(texts: pa.Array, data_type: str) -> None:
         _require_all(texts, _BASE64)
     else:
         raise NotPlainError
+
+
+def require_one_spelling(texts: pa.Array, data_type: str) -> None:
+    """Raise NotPlainError unless different texts are different values of the type."""
+    if data_type != "string":
+        _require(data_type in _WHOLE)
+        _require_all(texts, r"0|-?[1-9]\d*")
+
+
+def in_order(texts: pa.Array, data_type: str) -> pa.Array:
+    """Texts as values in the order of the type. Raises NotPlainError, or what Arrow raises."""
+    require_type(texts, data_type)
+    if data_type == "timestamp":
+        return times(texts)
+    if data_type == "date":
+        return pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32())
+    if data_type in _WHOLE:
+        return texts.cast(_WHOLE[data_type])
+    _require(data_type == "string")
+    return texts
 
 
 def times(texts: pa.Array) -> pa.Array:

@@ -1,0 +1,159 @@
+"""What a build must know of the changes in a log, without a query of Spark.
+
+The functions answer the frequent cases: a first build, and later changes of which none is late.
+Each gives the row of a query of the macro `scope_of_changes`, or None if only the query can tell.
+In a Spark that has just started, such a query takes three seconds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from dbt.adapters.spark.impl import SparkAdapter
+
+from tidemark.dbt_plugin import facts
+from tidemark.ingest import direct
+
+# Keys that fit into memory.
+_FEW = 3_000_000
+
+
+class _UnknownError(Exception):
+    """Only the query can tell."""
+
+
+_UNKNOWN = (_UnknownError, direct.NotPlainError, pa.ArrowException)
+
+
+def first_changes(self: SparkAdapter, feed: Mapping[str, Any]) -> dict[str, int] | None:
+    """New on SparkAdapter, for the first build of a table: the number of changes and of keys.
+
+    None if the log has truncates, keys that are NULL, or texts that may mean the same key.
+    """
+    keys = feed["key"]
+    try:
+        log = _log(self, feed)
+        files = facts.files_of(log)
+        _require(files is not None and (pc.sum(files["num_records"]).as_py() or 0) <= _FEW)
+        rows = pa.concat_tables(_read(log, ["_op", *keys]))
+        _require("T" not in pc.unique(rows["_op"]).to_pylist())
+        for name in keys:
+            _require(not rows[name].null_count)
+            direct.require_one_spelling(rows[name], feed["columns"][name])
+        found = rows.group_by(keys).aggregate([]).num_rows
+    except _UNKNOWN:
+        return None
+    told = {"changes": rows.num_rows, "changed_keys": found}
+    return told | dict.fromkeys(("truncates", "without_key", "unknown_reloads"), 0)
+
+
+def changes_in_order(
+    self: SparkAdapter, feed: Mapping[str, Any], table: Any, watermark: int, has_times: bool
+) -> dict[str, int] | None:
+    """New on SparkAdapter, for later builds: the number of new changes, if none of them is late.
+
+    Each is newer than all rows of the table and all known deletes, with `has_times` also by its
+    time. None if there are truncates, or the new changes have rows of a full load.
+    """
+    try:
+        log = _log(self, feed)
+        _, *deleted = _ends(log, feed, f"_is_delete and _load_id <= {watermark}", "D", max)
+        count, *oldest = _ends(log, feed, f"_load_id > {watermark}", "IUD", min)
+        for newest in (_newest(self, feed, table), deleted):
+            for first, last in [*zip(oldest, newest, strict=True)][: 1 + has_times]:
+                _require(None in (first, last) or (type(first) is type(last) and first > last))
+    except _UNKNOWN:
+        return None
+    names = ("late", "late_or_not_later", "truncates", "new_truncates", "unknown_reloads")
+    return {"of_keys": count} | dict.fromkeys(names, 0)
+
+
+def _require(is_known: bool) -> None:
+    if not is_known:
+        raise _UnknownError
+
+
+def _log(self: SparkAdapter, feed: Mapping[str, Any]) -> Any:
+    """The one log of a feed that Tidemark lands, as a DeltaTable."""
+    logs = [*(feed.get("logs") or ())]
+    _require(len(logs) == 1 and not any(feed.get(name) for name in ("feeds", "table", "epochs")))
+    log = facts.opened(self, logs[0])
+    _require(not facts.has_deleted_rows(log))
+    return log
+
+
+def _read(log: Any, columns: Sequence[str], where: str | None = None) -> Iterator[pa.Table]:
+    """Rows of a log, in parts, with the log's types: delta-rs has others for texts."""
+    try:
+        types = pa.schema(log.schema().to_arrow())
+        wanted = pa.schema([types.field(name) for name in columns])
+        yield wanted.empty_table()
+        for rows in pa.RecordBatchReader.from_stream(log.scan(columns=columns, predicate=where)):
+            yield pa.Table.from_batches([rows]).cast(wanted)
+    except Exception as error:  # what delta-rs cannot read is Spark's to read
+        raise _UnknownError from error
+
+
+def _leading(feed: Mapping[str, Any]) -> tuple[str, str, Sequence[str]]:
+    """What orders changes first: a column of the log, the type of its texts, its path in `_order`.
+
+    A change that is newer by it is newer, whatever else is in the order.
+    """
+    if feed["is_placed"]:
+        return "_sequence", "string", ("sequence",)
+    if not feed["sequence"]:
+        return "_file_at", "", ("sequence", "file_at")
+    name, *others = feed["sequence"]
+    return name, feed["columns"][name], ("sequence", name) if others else ("sequence",)
+
+
+def _ends(
+    log: Any, feed: Mapping[str, Any], where: str, operations: str, end: Callable[..., Any]
+) -> tuple[int, Any, Any]:
+    """The number of changes, and the `end` (min or max) of their sequences and of their times.
+
+    Only of changes with these operations, and none of an initial load.
+    """
+    name, data_type, _ = _leading(feed)
+    count = 0
+    sequences: list[Any] = []
+    times: list[Any] = []
+    for rows in _read(log, ("_op", "_is_initial", "_changed_at", name), where):
+        _require({*pc.unique(rows["_op"]).to_pylist()} <= {*operations})
+        _require(not pc.any(rows["_is_initial"]).as_py())
+        values = direct.in_order(rows[name], data_type) if data_type else rows[name]
+        _require(not values.null_count)
+        count += rows.num_rows
+        sequences += _end(values, end)
+        times += _end(rows["_changed_at"], end)
+    return count, end(sequences, default=None), end(times, default=None)
+
+
+def _end(values: pa.ChunkedArray, end: Callable[..., Any]) -> list[Any]:
+    found = pc.min_max(values)[end.__name__]
+    return [found.as_py()] if found.is_valid else []
+
+
+def _newest(self: SparkAdapter, feed: Mapping[str, Any], relation: Any) -> tuple[Any, Any]:
+    """What no sequence and no time of a table's rows is above, by the statistics of its files."""
+    table = facts.opened(self, relation)
+    files = facts.files_of(table)
+    _require(files is not None and files.num_rows > 0)
+    types = {field.name: field.type for field in table.schema().fields}
+    found = []
+    for path in (("_order", "phase"), ("_order", *_leading(feed)[2]), ("_changed_at",)):
+        of_type: Any = types.get(path[0])
+        for name in path[1:]:
+            fields = {field.name: field.type for field in getattr(of_type, "fields", ())}
+            of_type = fields.get(name)
+        is_told, highest = facts.bound(files, ".".join(path), getattr(of_type, "type", ""))
+        _require(is_told)
+        found.append(highest)
+    phase, sequence, at = found
+    # Later phases are those of reloads.
+    _require(phase is None or phase <= 1)
+    return sequence, at
+
+
+METHODS = (first_changes, changes_in_order)
