@@ -26,6 +26,7 @@ from dbt_common.exceptions import DbtRuntimeError
 import dbt_tidemark  # noqa: F401 - what dbt would import by itself
 from tests.project import Project
 from tidemark.dbt_plugin import python_models, relations
+from tidemark.shared import shared
 from tidemark.spark import lock, session
 
 pytestmark = pytest.mark.functional
@@ -331,7 +332,11 @@ def test_a_syntax_error_in_an_imported_module_names_the_import(
         helper("session", code).submit(code)
 
 
-def test_a_python_model_on_another_method_is_refused_in_one_sentence() -> None:
+def test_a_python_model_on_another_method_is_refused_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The method is noted for the whole process, and is not that of later tests.
+    monkeypatch.setattr(shared, "method", shared.method)
     with pytest.raises(DbtRuntimeError) as error:
         helper("http", "")
     assert error.value.msg == (
