@@ -268,6 +268,10 @@ class Run:
         self.tell(f"Building {what}.")
         # dbt would try a start that failed again.
         session.started(spark)
+        for entry in landed:
+            if entry.rows and entry.plan:
+                session.read_ahead(spark, entry.feed.log, entry.plan.load_id)
+                break
         build_nodes(known=known, select=select, exclude=exclude)
         if failure:
             raise failure

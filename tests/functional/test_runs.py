@@ -16,6 +16,7 @@ import yaml
 from tests.project import Project
 from tidemark import cli
 from tidemark.ingest import ledger
+from tidemark.spark import session
 
 pytestmark = pytest.mark.functional
 
@@ -99,6 +100,15 @@ def without_histories(project: Project) -> None:
 def link(project: Project) -> Path:
     """The folder of `out`, which leads out of the landing folder."""
     return project.landing / "fails/out"
+
+
+def test_a_new_spark_reads_ahead_what_has_landed(failing: Ran) -> None:
+    with failing.project.here():
+        ahead = session.read_ahead(session._Later(), "log_fails.good", 1)  # type: ignore[arg-type]
+        assert ahead is not None
+        assert {row["_op"] for row in ahead.result()} == {"I"}
+        # A Spark that runs already has its classes.
+        assert session.read_ahead(failing.project.spark, "log_fails.good", 1) is None
 
 
 def test_a_table_that_fails_does_not_stop_the_others(

@@ -22,13 +22,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 import tidemark
 from tidemark import formats, paths, s3, targets
@@ -49,6 +49,8 @@ from tidemark.spark import (
 os.environ["TZ"] = "UTC"
 time.tzset()
 os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+
+T = TypeVar("T")
 
 CONNECT_VARIABLE = "TIDEMARK_CONNECT"
 
@@ -199,6 +201,27 @@ def started(spark: SparkSession) -> SparkSession:
     return spark._started.result() if isinstance(spark, _Later) else spark
 
 
+def read_ahead(spark: SparkSession, log: str, load_id: int) -> "Future[list[Row]] | None":
+    """Let a Spark that `later` has started read a load in the background, while dbt starts.
+
+    The first query of a Spark takes seconds: it loads classes, opens the metastore and reads the
+    state of the log. So the build, which would wait for it, takes 1.5 to 2 s less.
+    """
+    if not isinstance(spark, _Later) or is_remote():
+        return None
+    rows = f"(select * from {log} where _load_id >= {load_id} limit 10)"
+    query = f"select _op, max_by(struct(*), _load_id) from {rows} group by _op"
+    return _beside(lambda: fresh().sql(query).collect())
+
+
+def _beside(work: Callable[[], T]) -> "Future[T]":
+    # As a context manager, the executor would wait for the work.
+    executor = ThreadPoolExecutor(1)
+    future = executor.submit(work)
+    executor.shutdown(wait=False)
+    return future
+
+
 def _cancel_jobs_when_interrupted() -> None:
     """Let Ctrl-C cancel Spark's jobs. PySpark does so only if Spark starts in the main thread."""
 
@@ -216,10 +239,7 @@ class _Later:
     """A session whose Spark is about to start."""
 
     def __init__(self) -> None:
-        # As a context manager, the executor would wait for the start.
-        beside = ThreadPoolExecutor(1)
-        self._started: Future[SparkSession] = beside.submit(get)
-        beside.shutdown(wait=False)
+        self._started = _beside(get)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._started.result(), name)
