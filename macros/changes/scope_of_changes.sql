@@ -58,7 +58,7 @@
 
     {#- In epochs, sequences start again, so bounds would make keys late that are not. -#}
     {%- set bounds = newest if newest and newest.known_until and newest.known_at and not feed.epochs else none -%}
-    {%- set new = tidemark._told_by_log('changes_in_order', changes, feed, table, watermark, is_current is not none) if bounds -%}
+    {%- set new = tidemark._told_by_log('new_changes', changes, feed, table, watermark) if bounds -%}
     {%- if not new -%}
         {%- set query = tidemark._new_changes(changes, feed, table, watermark, bounds) -%}
         {%- set new = tidemark._of_changes(query, feed) if bounds else run_query(query).rows[0] -%}

@@ -114,9 +114,9 @@ def write_table(lake: Path, of: Kind, rows: Iterable[tuple[int, int, int]]) -> N
     write_deltalake(lake / "table", pa.Table.from_pylist(found, schema), mode="overwrite")
 
 
-def ask(of: Kind, watermark: int = 2, *, has_times: bool = True, **more: Any) -> Any:
+def ask(of: Kind, watermark: int = 2, **more: Any) -> Any:
     adapter: Any = SimpleNamespace()
-    return changes.changes_in_order(adapter, feed(of, **more), "table", watermark, has_times)
+    return changes.new_changes(adapter, feed(of, **more), "table", watermark)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -150,20 +150,25 @@ def test_it_tells_only_what_is_so(name: str, tmp_path: Path, monkeypatch: Any) -
         known_at = max([at for *_, at in table] + [each.at for each in deletes])
         is_plain = not {"T", "R"} & {each.op for each in new + deletes}
         is_plain &= not any(each.is_initial for each in new + deletes)
-        in_order = is_plain and all((1, of_files[each]) > known for each in new)
+        is_late = any((1, of_files[each]) <= known for each in new)
+        is_late_or_not_later = is_late or any(each.at <= known_at for each in new)
         for each in (1, 2, 3, 4):
             write_log(lake, of, (row for row in rows if row.load == each))
         write_table(lake, of, table)
-        for has_times in (False, True):
-            is_so = in_order and not (has_times and any(each.at <= known_at for each in new))
-            found = ask(of, has_times=has_times)
-            told += found is not None
-            if found is not None:
-                assert is_so, (case, rows, table)
-                assert found["of_keys"] == len(new)
-                assert not any(value for key, value in found.items() if key != "of_keys")
-            elif is_so:
-                assert name in ("long", "decimal"), (case, rows, table)
+        found = ask(of)
+        if not is_plain or name == "decimal":
+            assert found is None, (case, rows, table)
+            continue
+        told += 1
+        assert found["of_keys"] == len(new)
+        if name == "long":
+            # It may look late.
+            assert found["late"] >= is_late
+            assert found["late_or_not_later"] >= is_late_or_not_later
+        else:
+            assert found["late"] == is_late, (case, rows, table)
+            assert found["late_or_not_later"] == is_late_or_not_later, (case, rows, table)
+        assert not any(found[each] for each in ("truncates", "new_truncates", "unknown_reloads"))
     assert told > 3 or name == "decimal"
 
 

@@ -1,7 +1,7 @@
 """What a build must know of the changes in a log, without a query of Spark.
 
-The functions answer the frequent cases: a first build, and later changes of which none is late.
-Each gives the row of a query of the macro `scope_of_changes`, or None if only the query can tell.
+The functions answer the frequent cases: a first build, and later changes without a truncate. Each
+gives the row of a query of the macro `scope_of_changes`, or None if only the query can tell.
 In a Spark that has just started, such a query takes three seconds.
 """
 
@@ -48,25 +48,35 @@ def first_changes(self: SparkAdapter, feed: Mapping[str, Any]) -> dict[str, int]
     return told | dict.fromkeys(("truncates", "without_key", "unknown_reloads"), 0)
 
 
-def changes_in_order(
-    self: SparkAdapter, feed: Mapping[str, Any], table: Any, watermark: int, has_times: bool
+def new_changes(
+    self: SparkAdapter, feed: Mapping[str, Any], table: Any, watermark: int
 ) -> dict[str, int] | None:
-    """New on SparkAdapter, for later builds: the number of new changes, if none of them is late.
+    """New on SparkAdapter, for later builds: how many changes are new, and whether one may be late.
 
-    Each is newer than all rows of the table and all known deletes, with `has_times` also by its
-    time. None if there are truncates, or the new changes have rows of a full load.
+    Compared with the newest row of the table and the newest known delete. None if there are
+    truncates, or rows of a full load among the new changes.
     """
     try:
         log = _log(self, feed)
         _, *deleted = _ends(log, feed, f"_is_delete and _load_id <= {watermark}", "D", max)
         count, *oldest = _ends(log, feed, f"_load_id > {watermark}", "IUD", min)
-        for newest in (_newest(self, feed, table), deleted):
-            for first, last in [*zip(oldest, newest, strict=True)][: 1 + has_times]:
-                _require(None in (first, last) or (type(first) is type(last) and first > last))
+        known = zip(deleted, _newest(self, feed, table), strict=True)
+        is_late, is_not_later = (
+            any(_is_up_to(first, last) for last in ends)
+            for first, ends in zip(oldest, known, strict=True)
+        )
     except _UNKNOWN:
         return None
-    names = ("late", "late_or_not_later", "truncates", "new_truncates", "unknown_reloads")
-    return {"of_keys": count} | dict.fromkeys(names, 0)
+    told = {"of_keys": count, "late": int(is_late)}
+    told |= {"late_or_not_later": int(is_late or is_not_later)}
+    return told | dict.fromkeys(("truncates", "new_truncates", "unknown_reloads"), 0)
+
+
+def _is_up_to(value: Any, end: Any) -> bool:
+    if value is None or end is None:
+        return False
+    _require(type(value) is type(end))
+    return bool(value <= end)
 
 
 def _require(is_known: bool) -> None:
@@ -156,4 +166,4 @@ def _newest(self: SparkAdapter, feed: Mapping[str, Any], relation: Any) -> tuple
     return sequence, at
 
 
-METHODS = (first_changes, changes_in_order)
+METHODS = (first_changes, new_changes)
