@@ -10,7 +10,7 @@ from dbt.adapters.spark import session as spark_session
 from pyspark.sql import SparkSession
 
 from tests.project import Project
-from tidemark.dbt_plugin import facts
+from tidemark.dbt_plugin import changes, facts
 
 pytestmark = pytest.mark.functional
 
@@ -150,6 +150,22 @@ def test_a_file_without_statistics_is_asked(spark: SparkSession) -> None:
         "timestamp'2024-01-01' as _changed_at, 7L as _load_id"
     )
     assert facts.newest_rows(adapter_of(spark), of(name)) is None
+
+
+def test_a_log_with_deletion_vectors_is_asked(spark: SparkSession) -> None:
+    name = "facts.erased"
+    spark.sql(
+        f"create or replace table {name} using delta partitioned by (_is_delete) "
+        "tblproperties ('delta.enableDeletionVectors' = 'true') as "
+        "select /*+ coalesce(1) */ 1L as _load_id, 'I' as _op, false as _is_delete, id "
+        "from values ('1'), ('2') v(id)"
+    )
+    feed = {"key": ["id"], "columns": {"id": "int"}, "logs": [of(name)]}
+    found = changes.first_changes(adapter_of(spark), feed)
+    assert found
+    assert (found["changes"], found["changed_keys"]) == (2, 2)
+    spark.sql(f"delete from {name} where id = '2'")
+    assert changes.first_changes(adapter_of(spark), feed) is None
 
 
 def test_models_of_a_feed_ask_for_its_changes_and_late_keys_once(
