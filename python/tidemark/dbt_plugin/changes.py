@@ -5,7 +5,7 @@ gives the row of a query of the macro `scope_of_changes`, or None if only the qu
 In a Spark that has just started, such a query takes three seconds.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +15,10 @@ from dbt.adapters.spark.impl import SparkAdapter
 from tidemark.dbt_plugin import facts
 from tidemark.ingest import direct
 
-# Keys that fit into memory.
-_FEW = 3_000_000
+# See `_leading`.
+_Leading = tuple[str, str, tuple[str, ...]]
 
-
-class _UnknownError(Exception):
-    """Only the query can tell."""
-
-
-_UNKNOWN = (_UnknownError, direct.NotPlainError, pa.ArrowException)
+_UNKNOWN = (direct.NotPlainError, pa.ArrowException)
 
 
 def first_changes(self: SparkAdapter, feed: Mapping[str, Any]) -> dict[str, int] | None:
@@ -34,18 +29,23 @@ def first_changes(self: SparkAdapter, feed: Mapping[str, Any]) -> dict[str, int]
     keys = feed["key"]
     try:
         log = _log(self, feed)
-        files = facts.files_of(log)
-        _require(files is not None and (pc.sum(files["num_records"]).as_py() or 0) <= _FEW)
-        rows = pa.concat_tables(_read(log, ["_op", *keys]))
-        _require("T" not in pc.unique(rows["_op"]).to_pylist())
-        for name in keys:
-            _require(not rows[name].null_count)
-            direct.require_one_spelling(rows[name], feed["columns"][name])
-        found = rows.group_by(keys).aggregate([]).num_rows
+        types = [feed["columns"][name] for name in keys]
+        found = facts.once(self, (*keys, *types), [log], lambda: _counts(log, keys, types))
     except _UNKNOWN:
         return None
-    told = {"changes": rows.num_rows, "changed_keys": found}
+    told = dict(zip(("changes", "changed_keys"), found, strict=True))
     return told | dict.fromkeys(("truncates", "without_key", "unknown_reloads"), 0)
+
+
+def _counts(log: Any, keys: Sequence[str], types: Sequence[str]) -> tuple[int, int]:
+    files = facts.files_of(log)
+    direct.require(files is not None and (pc.sum(files["num_records"]).as_py() or 0) <= direct.FEW)
+    rows = pa.concat_tables(direct.logged(log, ["_op", *keys]))
+    direct.require("T" not in pc.unique(rows["_op"]).to_pylist())
+    for name, data_type in zip(keys, types, strict=True):
+        direct.require(not rows[name].null_count)
+        direct.require_one_spelling(rows[name], data_type)
+    return rows.num_rows, rows.group_by(keys).aggregate([]).num_rows
 
 
 def new_changes(
@@ -58,9 +58,17 @@ def new_changes(
     """
     try:
         log = _log(self, feed)
-        _, *deleted = _ends(log, feed, f"_is_delete and _load_id <= {watermark}", "D", max)
-        count, *oldest = _ends(log, feed, f"_load_id > {watermark}", "IUD", min)
-        known = zip(deleted, _newest(self, feed, table), strict=True)
+        leading = _leading(feed)
+        (_, *deleted), (count, *oldest) = facts.once(
+            self,
+            (watermark, *leading),
+            [log],
+            lambda: (
+                _ends(log, leading, f"_is_delete and _load_id <= {watermark}", "D", max),
+                _ends(log, leading, f"_load_id > {watermark}", "IUD", min),
+            ),
+        )
+        known = zip(deleted, _newest(self, leading, table), strict=True)
         is_late, is_not_later = (
             any(_is_up_to(first, last) for last in ends)
             for first, ends in zip(oldest, known, strict=True)
@@ -75,37 +83,22 @@ def new_changes(
 def _is_up_to(value: Any, end: Any) -> bool:
     if value is None or end is None:
         return False
-    _require(type(value) is type(end))
+    direct.require(type(value) is type(end))
     return bool(value <= end)
-
-
-def _require(is_known: bool) -> None:
-    if not is_known:
-        raise _UnknownError
 
 
 def _log(self: SparkAdapter, feed: Mapping[str, Any]) -> Any:
     """The one log of a feed that Tidemark lands, as a DeltaTable."""
     logs = [*(feed.get("logs") or ())]
-    _require(len(logs) == 1 and not any(feed.get(name) for name in ("feeds", "table", "epochs")))
+    direct.require(
+        len(logs) == 1 and not any(feed.get(name) for name in ("feeds", "table", "epochs"))
+    )
     log = facts.opened(self, logs[0])
-    _require(not facts.has_deleted_rows(log))
+    direct.require(not facts.has_deleted_rows(log))
     return log
 
 
-def _read(log: Any, columns: Sequence[str], where: str | None = None) -> Iterator[pa.Table]:
-    """Rows of a log, in parts, with the log's types: delta-rs has others for texts."""
-    try:
-        types = pa.schema(log.schema().to_arrow())
-        wanted = pa.schema([types.field(name) for name in columns])
-        yield wanted.empty_table()
-        for rows in pa.RecordBatchReader.from_stream(log.scan(columns=columns, predicate=where)):
-            yield pa.Table.from_batches([rows]).cast(wanted)
-    except Exception as error:  # what delta-rs cannot read is Spark's to read
-        raise _UnknownError from error
-
-
-def _leading(feed: Mapping[str, Any]) -> tuple[str, str, Sequence[str]]:
+def _leading(feed: Mapping[str, Any]) -> _Leading:
     """What orders changes first: a column of the log, the type of its texts, its path in `_order`.
 
     A change that is newer by it is newer, whatever else is in the order.
@@ -119,21 +112,21 @@ def _leading(feed: Mapping[str, Any]) -> tuple[str, str, Sequence[str]]:
 
 
 def _ends(
-    log: Any, feed: Mapping[str, Any], where: str, operations: str, end: Callable[..., Any]
+    log: Any, leading: _Leading, where: str, operations: str, end: Callable[..., Any]
 ) -> tuple[int, Any, Any]:
     """The number of changes, and the `end` (min or max) of their sequences and of their times.
 
     Only of changes with these operations, and none of an initial load.
     """
-    name, data_type, _ = _leading(feed)
+    name, data_type, _ = leading
     count = 0
     sequences: list[Any] = []
     times: list[Any] = []
-    for rows in _read(log, ("_op", "_is_initial", "_changed_at", name), where):
-        _require({*pc.unique(rows["_op"]).to_pylist()} <= {*operations})
-        _require(not pc.any(rows["_is_initial"]).as_py())
+    for rows in direct.logged(log, ("_op", "_is_initial", "_changed_at", name), where):
+        direct.require({*pc.unique(rows["_op"]).to_pylist()} <= {*operations})
+        direct.require(not pc.any(rows["_is_initial"]).as_py())
         values = direct.in_order(rows[name], data_type) if data_type else rows[name]
-        _require(not values.null_count)
+        direct.require(not values.null_count)
         count += rows.num_rows
         sequences += _end(values, end)
         times += _end(rows["_changed_at"], end)
@@ -145,24 +138,24 @@ def _end(values: pa.ChunkedArray, end: Callable[..., Any]) -> list[Any]:
     return [found.as_py()] if found.is_valid else []
 
 
-def _newest(self: SparkAdapter, feed: Mapping[str, Any], relation: Any) -> tuple[Any, Any]:
+def _newest(self: SparkAdapter, leading: _Leading, relation: Any) -> tuple[Any, Any]:
     """What no sequence and no time of a table's rows is above, by the statistics of its files."""
     table = facts.opened(self, relation)
     files = facts.files_of(table)
-    _require(files is not None and files.num_rows > 0)
+    direct.require(files is not None and files.num_rows > 0)
     types = {field.name: field.type for field in table.schema().fields}
     found = []
-    for path in (("_order", "phase"), ("_order", *_leading(feed)[2]), ("_changed_at",)):
+    for path in (("_order", "phase"), ("_order", *leading[2]), ("_changed_at",)):
         of_type: Any = types.get(path[0])
         for name in path[1:]:
             fields = {field.name: field.type for field in getattr(of_type, "fields", ())}
             of_type = fields.get(name)
         is_told, highest = facts.bound(files, ".".join(path), getattr(of_type, "type", ""))
-        _require(is_told)
+        direct.require(is_told)
         found.append(highest)
     phase, sequence, at = found
     # Later phases are those of reloads.
-    _require(phase is None or phase <= 1)
+    direct.require(phase is None or phase <= 1)
     return sequence, at
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,9 +20,12 @@ from dbt_common.invocation import get_invocation_id
 from tidemark import formats
 from tidemark.ingest import books, ledger, log
 
+T = TypeVar("T")
+
 # Types whose highest value in Delta's log is not below that of the rows: decimals and floating
 # point numbers may lose digits there.
 _WHOLE = ("byte", "short", "integer", "long")
+_KINDS = dict.fromkeys(_WHOLE, int) | {"string": str, "timestamp": datetime, "date": date}
 _SQL_TYPES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _ORDER = "_order"
 # Delta cuts times to milliseconds.
@@ -88,30 +91,20 @@ def note_view(self: SparkAdapter, relation: Any, text: str) -> None:
 
     Its cache keeps what Spark said of the view before.
     """
-    _views(self)[str(relation)] = text.strip()
+    texts = self.__dict__.setdefault("_tidemark_views", {})
+    texts[get_invocation_id(), str(relation)] = text.strip()
 
 
 def is_view_of(self: SparkAdapter, relation: Any, text: str) -> bool:
     """New on SparkAdapter, for views that only one macro writes: whether one has this text."""
-    noted = _views(self).get(str(relation))
+    texts: dict[Any, str] = self.__dict__.get("_tidemark_views", {})
+    noted = texts.get((get_invocation_id(), str(relation)))
     if noted is not None or not getattr(relation, "schema", None):
         return noted == text.strip()
     found = self.get_relation(None, relation.schema, relation.identifier)
     told = getattr(found, "information", "") or ""
     _, is_there, rest = told.partition(f"View Text: {text.strip()}\n")
     return bool(is_there) and rest.startswith("View ")
-
-
-def _views(self: SparkAdapter) -> dict[str, str]:
-    """The views that dbt has created in this invocation, and their texts."""
-    invocation = get_invocation_id()
-    with _one_at_a_time:
-        known: dict[str, str]
-        asked, known = self.__dict__.get("_tidemark_views", (None, {}))
-        if asked != invocation:
-            known = {}
-            self.__dict__["_tidemark_views"] = (invocation, known)
-    return known
 
 
 def may_begin_reload(self: SparkAdapter, log: Any) -> bool:
@@ -164,17 +157,22 @@ def ask_once(self: SparkAdapter, sql: str, logs: Sequence[Any]) -> Any:
     tables = [opened(self, log) for log in logs]
     if not logs or None in tables:
         return self.execute(sql, fetch=True)[1]
-    question = (sql, *((table.metadata().id, table.version()) for table in tables))
+    return once(self, sql, tables, lambda: self.execute(sql, fetch=True)[1])
+
+
+def once(self: SparkAdapter, question: Any, tables: Sequence[Any], ask: Callable[[], T]) -> T:
+    """The answer to a question about tables. The first model asks, the others wait for it."""
+    asked = (question, *((table.metadata().id, table.version()) for table in tables))
     with _one_at_a_time:
-        known: dict[Any, Future[Any]] = self.__dict__.setdefault("_tidemark_answers", {})
-        is_mine = question not in known
-        answer = known.setdefault(question, Future())
+        known: dict[Any, Future[T]] = self.__dict__.setdefault("_tidemark_answers", {})
+        is_mine = asked not in known
+        answer = known.setdefault(asked, Future())
     if is_mine:
-        _answer(answer, lambda: self.execute(sql, fetch=True)[1])
+        _answer(answer, ask)
     return answer.result()
 
 
-def _answer(answer: "Future[Any]", ask: Callable[[], Any]) -> None:
+def _answer(answer: "Future[T]", ask: Callable[[], T]) -> None:
     try:
         answer.set_result(ask())
     except BaseException as error:
@@ -290,14 +288,8 @@ def bound(files: pa.Table, column: str, type_name: str) -> tuple[bool, Any]:
         is_told, highest = _highest(files, column)
         if not is_told or highest is None:
             return is_told, None
-        if type_name == "timestamp" and isinstance(highest, datetime):
-            return True, highest + _CUT
-        if type_name == "date" and isinstance(highest, date):
-            return True, highest
-        if type_name in _WHOLE and isinstance(highest, int):
-            return True, highest
-        if type_name == "string" and isinstance(highest, str):
-            return True, highest
+        if isinstance(highest, _KINDS.get(type_name, ())):
+            return True, highest + _CUT if type_name == "timestamp" else highest
     except (ValueError, OverflowError, pa.ArrowException):
         # Times that Python does not have.
         pass

@@ -7,7 +7,7 @@ loads the same rows (tests/functional/test_direct.py).
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -51,8 +51,8 @@ _TIME = rf"{_DAY}([T ]\d{{2}}:\d{{2}}:\d{{2}}(\.\d{{1,6}})?(Z|[+]00:00)?)?"
 _BASE64 = r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 _DECIMAL = re.compile(r"decimal\((\d+), *(\d+)\)")
 _MICROS = pa.timestamp("us", "UTC")
-# Keys that fit into memory, to find copies among so many rows.
-_FEW = 3_000_000
+# Keys that fit into memory, to count them or to find copies.
+FEW = 3_000_000
 # Rows that fit with all their columns.
 _FEWER = 100_000
 # A little less than the hour of `positions`: Delta's statistics of times have milliseconds.
@@ -60,7 +60,7 @@ _HOUR = positions.HOUR_IN_MICROS - 1_000
 
 
 class NotPlainError(Exception):
-    """The load needs Spark."""
+    """Spark must look: at the load, or at the changes in a log."""
 
 
 def land(load: Load) -> Outcome | None:
@@ -153,7 +153,7 @@ class _Found:
             elif feed.is_placed:
                 self._require_rising_positions()
             elif feed.format == "dms":
-                _require(not producers.refused(self._names, ()))
+                require(not producers.refused(self._names, ()))
         except (NotPlainError, pa.ArrowException):
             self.is_not_plain = True
             raise
@@ -167,7 +167,7 @@ class _Found:
             self._known_files = pa.table(self.log.get_add_actions(flatten=True))
         elif feed.format == "dms" and any(file.kind == "load" for file in files):
             # After an initial load, load files may be a reload.
-            _require(not self.log.get_add_actions().num_rows)
+            require(not self.log.get_add_actions().num_rows)
 
     def _keys_before(self, file: LandedFile) -> tuple[str, pa.ChunkedArray | None]:
         """The extract before this one, and its keys. Raises NotPlainError for a later one."""
@@ -176,7 +176,7 @@ class _Found:
         if not known:
             return "", None
         at, path = known[-1]
-        _require((at, path) < (file.time, file.path))
+        require((at, path) < (file.time, file.path))
         (key,) = self.load.feed.key
         (in_log,) = (name for name in self.schema.names if name.lower() == key.lower())
         rows = self._logged([in_log, "_file"], f"_op = 'R' and _file_at = '{at.isoformat()}'")
@@ -185,9 +185,9 @@ class _Found:
     def _rows_of(self, records: pa.RecordBatch, file: LandedFile, now: datetime) -> pa.RecordBatch:
         feed, rows = self.load.feed, records.num_rows
         for name in ("_reason", "_skipped", "_others"):
-            _require(records.column(name).null_count == rows)
+            require(records.column(name).null_count == rows)
         for name in (*feed.key, *(feed.sequence_columns if file.kind == "changes" else ())):
-            _require(not records.column(name).null_count)
+            require(not records.column(name).null_count)
         for column in feed.columns:
             require_type(records.column(column.name), column.type)
         is_initial = pa.repeat(feed.format == "dms" and file.kind == "load", rows)
@@ -199,7 +199,7 @@ class _Found:
         of_file = file.modified if feed.format == "debezium" else file.time
         at = pc.fill_null(told_at, pa.scalar(of_file, _MICROS))
         if self.load.cut and file.kind == "changes" and not feed.is_full_extract:
-            _require(pc.min(at).as_py() >= self.load.cut.before)
+            require(pc.min(at).as_py() >= self.load.cut.before)
         if feed.loaded_at:
             at = pc.if_else(is_initial, times(pa.array([feed.loaded_at]))[0], at)
         self._count(file, op, at, is_initial)
@@ -274,7 +274,7 @@ class _Found:
         identity = {f"of {name}": records.column(name) for name in names}
         if feed.is_placed:
             identity["position"] = records.column("_sequence")
-        if feed.is_full_extract or (feed.has_copies and self._count_of_rows <= _FEW):
+        if feed.is_full_extract or (feed.has_copies and self._count_of_rows <= FEW):
             self._identities.append(pa.table({**identity, "op": op}))
         if feed.is_placed:
             of_change = pa.table({"at": told_at, "position": records.column("_sequence")})
@@ -290,7 +290,7 @@ class _Found:
         if not (oldest and newest and self.load.feed.has_copies):
             return 0
         is_after_all = not newest_known or oldest > newest_known
-        if is_after_all and self._count_of_rows <= _FEW and not _repeats(self._identities):
+        if is_after_all and self._count_of_rows <= FEW and not _repeats(self._identities):
             return 0
         try:
             return self._copies_in_memory(() if is_after_all else (oldest, newest))
@@ -304,11 +304,11 @@ class _Found:
         With Spark, a batch waits for its start and a query of several seconds. Raises NotPlainError
         if too many rows would be read.
         """
-        _require(self._count_of_rows <= _FEWER)
+        require(self._count_of_rows <= _FEWER)
         self.log.update_incremental()
         if span:
             files = pa.table(self.log.get_add_actions(flatten=True))
-            _require(_rows_between(files, *span) <= _FEWER)
+            require(_rows_between(files, *span) <= _FEWER)
         wanted = {"_op", "_sequence", *(name.lower() for name in self.load.feed.column_names)}
         columns = [name for name in self.schema.names if name.lower() in wanted]
         new = self._logged(columns, f"_load_id = {self.load.plan.load_id}")
@@ -328,13 +328,13 @@ class _Found:
         feed = self.load.feed
         (name,) = feed.key
         of_type = {column.name: column.type for column in feed.columns}[name]
-        _require(bool(self._identities) and not _repeats(self._identities))
+        require(bool(self._identities) and not _repeats(self._identities))
         keys = pa.concat_tables(self._identities).column(f"of {name}").combine_chunks()
         require_one_spelling(keys, of_type)
         before = self._known_keys
         if before is not None:
             gone = pc.sum(pc.invert(pc.is_in(before, keys))).as_py() or 0
-            _require(gone <= feed.max_deleted_share * len(before))
+            require(gone <= feed.max_deleted_share * len(before))
             if gone:
                 extract = self.load.plan.files[0].path
                 shrunken = full_loads.Shrunken(extract, self._known_extract, gone, len(before))
@@ -346,7 +346,7 @@ class _Found:
         if not new:
             return
         at = new.column("at").cast(pa.int64()).combine_chunks()
-        _require(pc.max(pc.subtract(pc.cumulative_max(at), at)).as_py() <= _HOUR)
+        require(pc.max(pc.subtract(pc.cumulative_max(at), at)).as_py() <= _HOUR)
         files = self._known_files
         if not files.num_rows:
             return
@@ -354,21 +354,29 @@ class _Found:
         placed = files.filter(pc.field("null_count._sequence") < pc.field("num_records"))
         if placed.num_rows:
             _require_known(placed, "max._sequence", "max._changed_at")
-            _require(max(placed["max._sequence"].to_pylist()) < new["position"][0].as_py())
+            require(max(placed["max._sequence"].to_pylist()) < new["position"][0].as_py())
             newest = max(placed["max._changed_at"].to_pylist())
-            _require(micros(newest) < pc.min(at).as_py() + _HOUR)
+            require(micros(newest) < pc.min(at).as_py() + _HOUR)
 
     def _logged(self, columns: list[str], where: str) -> pa.Table:
-        try:
-            found = pa.table(self.log.scan(columns=columns, predicate=where))
-        except Exception as error:  # Spark reads the same, and reports why it cannot
-            raise NotPlainError from error
-        return found.cast(pa.schema([self.schema.field(name) for name in found.column_names]))
+        return pa.concat_tables(logged(self.log, columns, where))
+
+
+def logged(log: Any, columns: Sequence[str], where: str | None = None) -> Iterator[pa.Table]:
+    """Rows of a log, in parts, with the log's types: delta-rs has others for texts."""
+    try:
+        types = pa.schema(log.schema().to_arrow())
+        wanted = pa.schema([types.field(name) for name in columns])
+        yield wanted.empty_table()
+        for rows in pa.RecordBatchReader.from_stream(log.scan(columns=columns, predicate=where)):
+            yield pa.Table.from_batches([rows]).cast(wanted)
+    except Exception as error:  # Spark reads the same, and reports why it cannot
+        raise NotPlainError from error
 
 
 def _require_known(files: pa.Table, *names: str) -> None:
     for name in names:
-        _require(name in files.column_names and not files.column(name).null_count)
+        require(name in files.column_names and not files.column(name).null_count)
 
 
 def _rows_between(files: pa.Table, oldest: datetime, newest: datetime) -> int:
@@ -391,7 +399,8 @@ def _distinct(rows: pa.Table) -> pa.Table:
     return rows.group_by(rows.column_names).aggregate([])
 
 
-def _require(is_plain: bool) -> None:
+def require(is_plain: bool) -> None:
+    """Raise NotPlainError unless this holds."""
     if not is_plain:
         raise NotPlainError
 
@@ -403,7 +412,7 @@ def _operations(told: pa.Array, feed: Feed, kind: str) -> pa.Array:
     needs_one = feed.needs_op(kind) or feed.format == "debezium"
     for text in pc.unique(told).to_pylist():
         meant = meaning.get(text or "", text)
-        _require(meant in allowed or (meant is None and not needs_one))
+        require(meant in allowed or (meant is None and not needs_one))
     if feed.is_full_extract or (feed.format == "dms" and kind == "load"):
         return pa.array(["R"] * len(told), pa.string())
     op = told
@@ -416,11 +425,11 @@ def _told_at(records: pa.RecordBatch, feed: Feed) -> pa.Array:
     """The time that each record tells."""
     is_column = feed.timestamp_column in feed.column_names
     told = records.column(feed.timestamp_column if is_column else "_source_time")
-    _require(not (feed.timestamp_column and told.null_count))
+    require(not (feed.timestamp_column and told.null_count))
     at = times(told)
     if feed.ahead:
         newest = pc.max(at).as_py()
-        _require(newest is None or newest <= events.latest(feed.ahead))
+        require(newest is None or newest <= events.latest(feed.ahead))
     return at
 
 
@@ -439,7 +448,7 @@ def require_type(texts: pa.Array, data_type: str) -> None:
         _require_all(texts, r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?")
         # Arrow reads no plus sign.
         numbers = pc.replace_substring_regex(texts, r"^\+", "").cast(_FLOATING[data_type])
-        _require(pc.all(pc.is_finite(numbers)).as_py() is not False)
+        require(pc.all(pc.is_finite(numbers)).as_py() is not False)
     elif data_type == "boolean":
         _require_all(texts, _BOOLEAN)
     elif data_type == "date":
@@ -456,7 +465,7 @@ def require_type(texts: pa.Array, data_type: str) -> None:
 def require_one_spelling(texts: pa.Array, data_type: str) -> None:
     """Raise NotPlainError unless different texts are different values of the type."""
     if data_type != "string":
-        _require(data_type in _WHOLE)
+        require(data_type in _WHOLE)
         _require_all(texts, r"0|-?[1-9]\d*")
 
 
@@ -469,7 +478,7 @@ def in_order(texts: pa.Array, data_type: str) -> pa.Array:
         return pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32())
     if data_type in _WHOLE:
         return texts.cast(_WHOLE[data_type])
-    _require(data_type == "string")
+    require(data_type == "string")
     return texts
 
 
@@ -481,4 +490,4 @@ def times(texts: pa.Array) -> pa.Array:
 
 
 def _require_all(texts: pa.Array, pattern: str) -> None:
-    _require(bool(pc.all(pc.match_substring_regex(texts, f"^({pattern})$")).as_py() is not False))
+    require(bool(pc.all(pc.match_substring_regex(texts, f"^({pattern})$")).as_py() is not False))
